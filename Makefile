@@ -1,0 +1,64 @@
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+NATIVE := $(shell find native -name '*.[ch]pp')
+NATIVE_TESTS := $(shell find tests/native -name '*.[ch]pp')
+# An editable install knows the packages that it has seen.
+PACKAGES := $(shell find src -name __init__.py)
+PIP := $(BIN)/pip --disable-pip-version-check -qq
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint format native-test sanitize soak bench clean
+.PHONY: build/plain build/asan build/tsan
+
+help:  ## list these targets
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
+
+setup: $(STAMP)  ## .venv with unisono and its tools; the other targets call for it
+
+$(STAMP): pyproject.toml CMakeLists.txt $(NATIVE) $(PACKAGES)
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) install cmake ninja $$($(BIN)/python -c 'import tomllib; \
+	    print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"])')
+	$(PIP) install --no-build-isolation -e '.[dev]'
+	touch $@
+
+demo: setup  ## see it work
+	$(BIN)/python examples/demo.py
+
+test: lint native-test  ## everything that has to hold before a change is accepted
+	$(BIN)/pytest -n 2
+
+lint: setup  ## style, types and layers
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/clang-format --dry-run -Werror $(NATIVE) $(NATIVE_TESTS)
+
+format: setup  ## rewrite the sources in our style
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+	$(BIN)/clang-format -i $(NATIVE) $(NATIVE_TESTS)
+
+native-test: build/plain  ## the C++ tests
+
+sanitize: build/asan build/tsan  ## the C++ tests under the address, undefined-behaviour and thread sanitizers
+
+build/asan: SANITIZE := address,undefined
+build/tsan: SANITIZE := thread
+build/plain build/asan build/tsan: setup
+	$(BIN)/cmake -S . -B $@ -G Ninja --log-level=WARNING \
+	    -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja) -DUNISONO_SANITIZE=$(SANITIZE)
+	$(BIN)/cmake --build $@
+	$(BIN)/ctest --test-dir $@ --output-on-failure --no-tests=error
+
+soak: setup  ## the randomised tests at full length
+	UNISONO_SOAK=1 $(BIN)/pytest -n 2 -m soak --timeout 7200
+
+bench: setup  ## what unrolling, verifying and pricing cost
+	$(BIN)/python benchmarks/schedules.py
+
+clean:  ## remove what these targets made
+	rm -rf $(VENV) build .*_cache .hypothesis

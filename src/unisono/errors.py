@@ -1,0 +1,25 @@
+"""Everything that unisono raises on purpose."""
+
+
+class UnisonoError(Exception):
+    """Base of every error that unisono raises."""
+
+
+class ConfigError(UnisonoError):
+    """An argument, option or environment variable makes no sense."""
+
+
+class ScheduleError(UnisonoError):
+    """A schedule does not do what its collective promises."""
+
+
+class MismatchError(UnisonoError):
+    """Ranks called different operations, or the same one with different arguments."""
+
+
+class PeerLost(UnisonoError):
+    """A peer died or can no longer be reached."""
+
+
+class DeadlineExceeded(UnisonoError):
+    """An operation did not complete in the time that it was given."""

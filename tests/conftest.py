@@ -1,0 +1,19 @@
+"""How long randomised tests run: modestly by default, at full length where UNISONO_SOAK=1."""
+
+import os
+
+import pytest
+from hypothesis import settings
+
+SOAK = os.environ.get("UNISONO_SOAK") == "1"
+
+# The usual run is the same every time; a soak searches anew and prints how to repeat what it finds.
+settings.register_profile("ci", max_examples=50, deadline=None, derandomize=True, print_blob=True)
+settings.register_profile("soak", max_examples=5000, deadline=None, print_blob=True)
+settings.load_profile("soak" if SOAK else "ci")
+
+
+@pytest.fixture(scope="session")
+def soak() -> bool:
+    """Whether this run is a soak, for tests that count their own repetitions."""
+    return SOAK
