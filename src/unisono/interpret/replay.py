@@ -7,6 +7,7 @@ it is *spoilt* and remembers by which problem. Spoilt data that never reaches a 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -54,10 +55,10 @@ class Value:
 
     @property
     def empty(self) -> NDArray[np.bool_]:
-        return (self.spoilt == 0) & ~self.held.any(axis=1)
+        return np.asarray((self.spoilt == 0) & ~self.held.any(axis=1))
 
     def differs(self, other: Value) -> NDArray[np.bool_]:
-        return (self.held != other.held).any(axis=1) | (self.spoilt != other.spoilt)
+        return np.asarray((self.held != other.held).any(axis=1) | (self.spoilt != other.spoilt))
 
 
 class Blocks(NamedTuple):
@@ -84,7 +85,9 @@ class Replay:
         self.table = table
         self.problems: list[Problem] = []
         self.fatal: list[Problem] = []
-        self.spaces = sorted({DATA, INPUT, *table.puts.space, *table.gets.space, *table.moves.space, *table.moves.source})
+        self.spaces = sorted(
+            {DATA, INPUT, *table.puts.space, *table.gets.space, *table.moves.space, *table.moves.source}
+        )
         self.puts = self._expand(table.puts, table.puts.space)
         self.gets = self._expand(table.gets, table.gets.space)
         self.moves = self._expand(table.moves, table.moves.space)
@@ -125,9 +128,12 @@ class Replay:
         return Value(held.reshape(cells, words), np.zeros(cells, int), np.ones(cells, bool), ranks, ranks.copy())
 
     def _move(self, round_: int) -> None:
+        """The Dos of a rank run one after the other, since one may use what another wrote."""
         moves, sources = self.moves.within(round_), self.sources.within(round_)
         how = self.table.moves.how
-        for layer in _layers(moves.cell):
+        rows, row = np.unique(moves.row, return_inverse=True)
+        for turn in _layers(self.table.moves.rank[rows]):
+            layer = np.flatnonzero(np.isin(row, turn))
             target = moves.take(layer)
             self._write(target, self.state[sources.cell[layer]], how[target.row], target.rank)
 
@@ -135,19 +141,32 @@ class Replay:
         puts, gets = self._matched(self.puts.within(round_), self.gets.within(round_))
         arriving = self.state[puts.cell]
         self._spoil_misplaced(puts, gets, arriving)
-        before = self.state[puts.cell]
+        exposed = np.flatnonzero(np.isin(puts.cell, gets.cell))  # Puts of what is also written in this round
+        sent = puts.cell[exposed]
+        before = self.state[sent]
         how = self.table.gets.how
         layers = _layers(gets.cell)
         clashing = _clashing(gets.cell, how[gets.row], arriving, layers)
+        overtaken, reported = np.zeros(len(sent), bool), np.zeros(len(sent), bool)
         for layer in layers:
             target = gets.take(layer)
             self._write(target, arriving[layer], how[target.row], puts.rank[layer])
+            overtaken |= self._changed(sent, before)
         for i in np.flatnonzero(clashing):
             self._spoil(gets, i, "race", "several Gets write it in one round, and not all but the first reduce")
-        overtaken = self.state[puts.cell].differs(before) & np.isin(puts.cell, gets.cell)
-        for i in np.flatnonzero(overtaken):
-            text = f"rank {puts.rank[i]} sends the block and overwrites it in the same round"
-            self._spoil(gets, i, "race", text)
+        # A block that a race spoils may itself be sent in this round, so one race can lead to the next.
+        while (new := (overtaken | self._changed(sent, before)) & ~reported).any():
+            for i in exposed[new]:
+                text = f"rank {puts.rank[i]} sends the block and overwrites it in the same round"
+                self._spoil(gets, i, "race", text)
+            reported |= new
+
+    def _changed(self, cells: Ints, before: Value) -> NDArray[np.bool_]:
+        """Which cells are not what they were. Where counting twice does no harm, holding more does none either."""
+        now = self.state[cells]
+        if self.table.collective.idempotent:
+            return np.asarray((before.held & ~now.held).any(axis=1) | (before.spoilt != now.spoilt))
+        return now.differs(before)
 
     def _write(self, target: Blocks, arriving: Value, how: Ints, source: Ints) -> None:
         """Copy or reduce into distinct cells."""
@@ -198,20 +217,29 @@ class Replay:
                 side = puts.take(put_pair == pair) if put_count else gets.take(get_pair == pair)
                 text = f"rank {pair // p} puts {put_count} blocks to rank {pair % p}, which gets {get_count}"
                 self.fatal.append(Problem("unmatched", int(side.round[0]), int(side.rank[0]), int(side.block[0]), text))
-        return pairs[sent == awaited]
+        return np.asarray(pairs[sent == awaited])
 
     def _spoil_misplaced(self, puts: Blocks, gets: Blocks, arriving: Value) -> None:
-        for i in np.flatnonzero(puts.block != gets.block):
-            text = f"block {puts.block[i]} of rank {puts.rank[i]} arrives in its place"
-            arriving.spoilt[i] = self._note(gets, i, "misplaced", text)
-            message = (gets.rank == gets.rank[i]) & (puts.rank == puts.rank[i])
-            if sorted(puts.block[message]) != sorted(gets.block[message]):
-                self.fatal.append(self.problems[-1])
+        """A message is one stream: where it is cut in another order, whatever lies between is shifted, too."""
+        pair = puts.rank * self.table.p + gets.rank
+        for message in (np.flatnonzero(pair == x) for x in np.unique(pair[puts.block != gets.block])):
+            known = len(self.problems)
+            surplus: Counter[int] = Counter()  # how often each block was sent so far, less how often it was awaited
+            for i in message:
+                sent, awaited = int(puts.block[i]), int(gets.block[i])
+                if sent != awaited or any(surplus.values()):
+                    what = f"block {sent}" if sent != awaited else "a part of another block"
+                    text = f"{what} of rank {puts.rank[i]} arrives in its place"
+                    arriving.spoilt[i] = self._note(gets, i, "misplaced", text)
+                surplus[sent] += 1
+                surplus[awaited] -= 1
+            if any(surplus.values()):
+                self.fatal += self.problems[known:]
 
-    def _spoil(self, blocks: Blocks, i: int, kind: str, text: str) -> None:
+    def _spoil(self, blocks: Blocks, i: np.intp, kind: str, text: str) -> None:
         self.state.spoilt[blocks.cell[i]] = self._note(blocks, i, kind, text)
 
-    def _note(self, blocks: Blocks, i: int, kind: str, text: str) -> int:
+    def _note(self, blocks: Blocks, i: np.intp, kind: str, text: str) -> int:
         self.problems.append(Problem(kind, int(blocks.round[i]), int(blocks.rank[i]), int(blocks.block[i]), text))
         return len(self.problems)
 

@@ -45,11 +45,12 @@ def check(table: Table) -> None:
 
 
 def _malformed(table: Table) -> list[Problem]:
-    """Peers that do not exist, spans that are too long, writes into the caller's input."""
+    """Rounds and peers that do not exist, spans that are too long, writes into the caller's input."""
     problems = []
     for kind, rows in (("put", table.puts), ("get", table.gets), ("move", table.moves)):
         peer = getattr(rows, "peer", rows.rank)
         faults = (
+            ((rows.round < 0) | (rows.round >= table.rounds), "the round does not exist"),
             ((peer < 0) | (peer >= table.p), "the peer does not exist"),
             ((peer == rows.rank) & (kind != "move"), "a rank talks to itself"),
             ((rows.count < 1) | (rows.count > table.blocks), f"a span has 1 to {table.blocks} blocks"),
@@ -77,7 +78,9 @@ def _after(replay: Replay) -> tuple[list[Problem], bool]:
         if missing := contributors(expected[i] & ~value.held[i]):
             problems.append(Problem("lost", *where, f"lacks the contribution of {_list(missing)} in the end"))
         if surplus := contributors(value.held[i] & ~expected[i]):
-            problems.append(Problem("misplaced", *where, f"has the contribution of {_list(surplus)}, which is not asked for"))
+            problems.append(
+                Problem("misplaced", *where, f"has the contribution of {_list(surplus)}, which is not asked for")
+            )
     return problems, bool(value.ordered.all())
 
 

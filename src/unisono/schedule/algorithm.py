@@ -14,12 +14,21 @@ from .schedule import Schedule
 
 
 @dataclass(frozen=True)
+class Parameter:
+    """A choice that an algorithm leaves open: what it is for p ranks if nobody says, and what it may be."""
+
+    default: Callable[[int], Any]
+    valid: Callable[[int, Any], bool] = lambda p, value: True
+    rule: str = ""
+
+
+@dataclass(frozen=True)
 class Algorithm:
     """One row of the catalogue.
 
     ``blocks(p, …)`` is the number of blocks that the vector is cut into, ``shares(p, …)`` their relative sizes if they
-    are not equal, ``workers(p, …)`` how many ranks contribute if not all do. ``defaults`` has a function of p for each
-    parameter of the pattern other than the root.
+    are not equal, ``workers(p, …)`` how many ranks contribute if not all do. ``parameters`` are those of the pattern
+    other than the root.
     """
 
     collective: Collective
@@ -27,7 +36,7 @@ class Algorithm:
     pattern: Pattern
     blocks: Callable[..., int]
     paper: str = ""
-    defaults: Mapping[str, Callable[[int], Any]] = field(default_factory=dict)
+    parameters: Mapping[str, Parameter] = field(default_factory=dict)
     shares: Callable[..., Ints] | None = None
     workers: Callable[..., int] | None = None
 
@@ -42,10 +51,13 @@ class Algorithm:
             raise ScheduleError(f"a schedule needs at least 1 rank, not {p}")
         if not 0 <= root < p:
             raise ScheduleError(f"root {root} is out of range: {p} ranks are numbered 0 to {p - 1}")
-        if unknown := parameters.keys() - self.defaults.keys():
-            known = ", ".join(sorted(self.defaults)) or "none"
+        if unknown := parameters.keys() - self.parameters.keys():
+            known = ", ".join(sorted(self.parameters)) or "none"
             raise ScheduleError(f"{self.name} has no parameter {min(unknown)!r}; it has: {known}")
-        chosen = {name: default(p) for name, default in self.defaults.items()} | parameters
+        chosen = {name: parameter.default(p) for name, parameter in self.parameters.items()} | parameters
+        for name, parameter in self.parameters.items():
+            if not parameter.valid(p, chosen[name]):
+                raise ScheduleError(f"{self.name} on {p} ranks: {name} is {parameter.rule}, not {chosen[name]!r}")
 
         def value(function: Callable[..., Any]) -> Any:
             return function(p, **only_named(named_parameters(function), chosen))

@@ -36,6 +36,11 @@ def floor_log2(p: int) -> int:
     return p.bit_length() - 1
 
 
+def floor_log2_each(x: Number) -> Number:
+    """⌊log₂ x⌋ of every number; -1 for 0."""
+    return np.frexp(x)[1] - 1
+
+
 def others(p: int, r: Number) -> Number:
     """Every rank but r, as lanes: upwards from r + 1, then downwards from r - 1.
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from difflib import get_close_matches
+from math import prod
 from typing import TypeVar
 
 import numpy as np
 
 from ..errors import ScheduleError
 from . import circulant, direct, hierarchy, mesh, recursive, ring, servers, tree
-from .algorithm import Algorithm
+from .algorithm import Algorithm, Parameter
 from .arithmetic import floor_log2, near_equal_factors
-from .conditions import COLLECTIVES
+from .conditions import COLLECTIVES, Collective
 from .ir import Ints
 
 BARNETT = "Barnett, Littlefield, Payne & van de Geijn: Global combine on mesh architectures with wormhole routing, IPPS 1993"
@@ -52,6 +54,43 @@ def shares_in_segments(p: int, shares: tuple[int, ...], segments: int) -> Ints:
     return np.tile(np.array(shares), segments)
 
 
+def is_whole(value: object) -> bool:
+    """A number such as 3, and not True or 3.0."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def are_whole(value: object) -> bool:
+    """A tuple of numbers, none below 0."""
+    return isinstance(value, tuple) and all(is_whole(x) and x >= 0 for x in value)
+
+
+SEGMENTS = Parameter(lambda p: 8, lambda p, k: is_whole(k) and k >= 1, "a whole number from 1 up")
+ONE_SEGMENT = replace(SEGMENTS, default=lambda p: 1)
+SERVERS = Parameter(half, lambda p, k: is_whole(k) and 1 <= k <= p, "a whole number from 1 to that of the ranks")
+FEWER_SERVERS = Parameter(
+    half, lambda p, k: is_whole(k) and (1 <= k < p or k == p == 1), "a whole number from 1 to one less than that of the ranks"
+)
+SHARES = Parameter(
+    lambda p: (1,) * p,
+    lambda p, shares: are_whole(shares) and len(shares) == p and sum(shares) > 0,
+    "a whole number for each rank, not all 0",
+)
+HOSTS = Parameter(
+    hierarchy.equal_hosts,
+    lambda p, hosts: are_whole(hosts) and sum(hosts) == p and 0 not in hosts,
+    "the number of ranks of each host, together all ranks",
+)
+
+
+def mesh_of(dimensions: int) -> Parameter:
+    """The extents of a mesh of all ranks."""
+    return Parameter(
+        lambda p: near_equal_factors(p, dimensions),
+        lambda p, dims: are_whole(dims) and prod(dims) == p,
+        "the extents of a mesh of all ranks",
+    )
+
+
 _BUILT_IN = (
     # collective, name, pattern, number of blocks, paper, further fields of Algorithm
     ("broadcast", "flat", direct.flat_broadcast, one_block, "", {}),
@@ -60,7 +99,7 @@ _BUILT_IN = (
     ("broadcast", "recursive_doubling", recursive.recursive_doubling_broadcast, block_per_rank, THAKUR, {}),
     (
         "broadcast", "pipelined_chain", tree.pipelined_chain_broadcast, lambda p, segments: segments, CHAN,
-        {"defaults": {"segments": lambda p: 8}},
+        {"parameters": {"segments": SEGMENTS}},
     ),
     ("reduce", "flat", direct.flat_reduce, one_block, "", {}),
     ("reduce", "mst", tree.mst_reduce, one_block, CHAN, {}),
@@ -96,36 +135,36 @@ _BUILT_IN = (
     ("allreduce", "circulant", circulant.circulant_allreduce, block_per_rank, TRAEFF, {}),
     (
         "allreduce", "mesh_2d", mesh.mesh_allreduce, block_per_rank, BARNETT,
-        {"defaults": {"dims": lambda p: near_equal_factors(p, 2)}},
+        {"parameters": {"dims": mesh_of(2)}},
     ),
     (
         "allreduce", "mesh_3d", mesh.mesh_allreduce, block_per_rank, BARNETT,
-        {"defaults": {"dims": lambda p: near_equal_factors(p, 3)}},
+        {"parameters": {"dims": mesh_of(3)}},
     ),
     (
         "allreduce", "hierarchical", hierarchy.hierarchical_allreduce, lambda p, hosts: max(hosts) * len(hosts),
-        "", {"defaults": {"hosts": hierarchy.equal_hosts}},
+        "", {"parameters": {"hosts": HOSTS}},
     ),
     (
         "allreduce", "double_binary_tree", tree.double_binary_tree_allreduce, lambda p, segments: 2 * segments, SANDERS,
-        {"defaults": {"segments": lambda p: 8}},
+        {"parameters": {"segments": SEGMENTS}},
     ),
     (
         "allreduce", "weighted", direct.weighted_allreduce, lambda p, segments: p * segments, "",
         {
-            "defaults": {"shares": lambda p: (1,) * p, "segments": lambda p: 8},
+            "parameters": {"shares": SHARES, "segments": SEGMENTS},
             "shares": shares_in_segments,
         },
     ),
     (
         "allreduce", "parameter_servers", servers.parameter_server_allreduce, lambda p, servers, segments: servers * segments,
-        LI, {"defaults": {"servers": half, "segments": lambda p: 1}},
+        LI, {"parameters": {"servers": SERVERS, "segments": ONE_SEGMENT}},
     ),
     (
         "allreduce", "dedicated_servers", servers.parameter_server_allreduce, lambda p, servers, segments: servers * segments,
         LI,
         {
-            "defaults": {"servers": half, "segments": lambda p: 1},
+            "parameters": {"servers": FEWER_SERVERS, "segments": ONE_SEGMENT},
             "workers": lambda p, servers: max(1, p - servers),
         },
     ),
@@ -153,6 +192,11 @@ def algorithms(collective: str | None = None) -> list[Algorithm]:
     if collective is None:
         return [algorithm for known in _catalog.values() for algorithm in known.values()]
     return list(_choose(collective, _catalog, "collective").values())
+
+
+def collective_named(name: str) -> Collective:
+    """One collective."""
+    return _choose(name, COLLECTIVES, "collective")
 
 
 def find(collective: str, name: str) -> Algorithm:

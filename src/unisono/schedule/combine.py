@@ -10,18 +10,19 @@ import numpy as np
 from .arithmetic import in_rank_order, only, where
 from .ir import COPY, EVERY_BLOCK, NOBODY, Do, Get, Number, Operation, Put, Round, Rounds, Span
 from .ir import duration, is_idle, length, operations, rounds
-from .pattern import Pattern, named_parameters, only_named
+from .pattern import Alike, Pattern, named_parameters, only_named
 
 
-def then(*patterns: Pattern, name: str, summary: str) -> Pattern:
-    """One pattern after the other."""
+def then(*patterns: Pattern, name: str, summary: str, alike: Alike | None = None) -> Pattern:
+    """One pattern after the other. ``alike`` is for who goes on to build from the whole; phases have their own."""
     parts = tuple(phase for pattern in patterns for phase in pattern.phases)
 
     def sequence(p: int, r: Number, **parameters: Any) -> Rounds:
         for part in parts:
             yield from part(p, r, **parameters)
 
-    return Pattern(sequence, name, summary, frozenset().union(*(part.parameters for part in parts)), parts=parts)
+    parameters = frozenset().union(*(part.parameters for part in parts))
+    return Pattern(sequence, name, summary, parameters, alike, parts)
 
 
 def dual(original: Pattern, *, name: str, summary: str, reducing: bool) -> Pattern:
@@ -109,7 +110,8 @@ def pipelined(original: Pattern, *, name: str, summary: str, width: Callable[...
 
         yield from together(*(stage_at(stage, tau - i) for i, stage in enumerate(stages)))
 
-    return Pattern(staggered, name, summary, original.parameters | {"segments"}, original.alike)
+    parameters = original.parameters | {"segments"}
+    return Pattern(staggered, name, summary, parameters, original.alike, stage=original, width=width)
 
 
 def _is_whole(span: Span) -> bool:

@@ -39,7 +39,11 @@ class Bound(NamedTuple):
 
 @dataclass(frozen=True)
 class Collective:
-    """A before and an after. ``blocks`` is None where the algorithm is free to cut the vector as it likes."""
+    """A before and an after, and the cost that nobody can get below.
+
+    ``blocks`` is how many blocks the collective has; None where the algorithm is free to cut the vector as it likes.
+    ``total(p, n)`` is how many bytes they have together, n being what one caller hands in or gets out.
+    """
 
     name: str
     before: Callable[[Place], Any]
@@ -48,11 +52,8 @@ class Collective:
     rooted: bool = False
     reduces: bool = False
     blocks: Callable[[int], int] | None = None
+    total: Callable[[int, int], int] = lambda p, n: n
     idempotent: bool = False
-
-    def vector_bytes(self, p: int, nbytes: int) -> int:
-        """How many bytes all blocks together have, if the user says ``nbytes``."""
-        return nbytes * p if self.name == "alltoall" else nbytes
 
 
 def one(rank: Number) -> Interval:
@@ -141,6 +142,7 @@ COLLECTIVES = {
             after=lambda x: at(x.block % x.p == x.rank, one(x.block // x.p)),
             bound=bound(lambda n, f: f * n),
             blocks=lambda p: p * p,
+            total=lambda p, n: p * n,
         ),
         Collective(
             "scan",
@@ -157,6 +159,7 @@ COLLECTIVES = {
             idempotent=True,
             reduces=True,
             blocks=lambda p: 1,
+            total=lambda p, n: 0,
         ),
     )
 }

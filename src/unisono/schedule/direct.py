@@ -64,6 +64,7 @@ direct_allreduce = then(
     direct_allgather,
     name="direct_allreduce",
     summary="Each rank adds up one block for all, in one round, and hands it out in another.",
+    alike=all_alike,
 )
 weighted_allreduce = pipelined(
     direct_allreduce,

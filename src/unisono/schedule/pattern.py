@@ -19,6 +19,7 @@ class Pattern:
 
     A parameter that it does not name is ignored, so that a sequence can hand the same ones to all its parts.
     ``alike`` declares symmetry: then price looks at one rank of each kind instead of all.
+    ``parts`` are the patterns of a sequence, ``stage`` is what a pipeline does to one segment of ``width(p, …)`` blocks.
     """
 
     generate: Callable[..., Rounds]
@@ -27,6 +28,8 @@ class Pattern:
     parameters: frozenset[str] = frozenset()
     alike: Alike | None = None
     parts: tuple[Pattern, ...] = ()
+    stage: Pattern | None = None
+    width: Callable[..., int] | None = None
 
     def __call__(self, p: int, r: Number, **parameters: Any) -> Rounds:
         return self.generate(p, r, **only_named(self.parameters, parameters))

@@ -49,7 +49,12 @@ def core_alike(p: int, r: Number) -> tuple[Number, Number]:
     return 1 * core.host(r) + 2 * core.guest(r), 0 * r
 
 
-@pattern(alike=core_alike)
+def power_of_two_alike(p: int, r: Number) -> tuple[Number, Number]:
+    """All ranks for a power of two; otherwise none, because a run of core ranks has more blocks the more hosts it has."""
+    return (0 * r if Core.of(p).extra == 0 else r), 0 * r
+
+
+@pattern(alike=power_of_two_alike)
 def recursive_doubling_allgather(p: int, r: Number) -> Rounds:
     """Partners at distance 1, 2, 4, … exchange all that they have."""
     core = Core.of(p)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -12,7 +12,7 @@ import numpy as np
 from .conditions import Collective
 from .ir import EVERY_BLOCK, NOBODY, Do, Get, Ints, Number, Operation, Put, Rounds, Span
 from .ir import duration, is_idle, operations
-from .pattern import Pattern
+from .pattern import Pattern, named_parameters, only_named
 
 
 class Messages(NamedTuple):
@@ -72,6 +72,11 @@ class Schedule:
     def rounds(self, r: Number, pattern: Pattern | None = None) -> Rounds:
         """The rounds of one rank (an int) or of a column of ranks; of one phase if a pattern is given."""
         return (pattern or self.pattern)(self.p, r, root=self.root, **self.parameters)
+
+    def value(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """A function of p (and r) and of any of the schedule's parameters."""
+        known = {"root": self.root, **self.parameters}
+        return function(self.p, *arguments, **only_named(named_parameters(function), known))
 
     def program(self, rank: int) -> list[tuple[Operation, ...]]:
         """What one rank does: a tuple of operations in plain ints for every round."""

@@ -31,7 +31,7 @@ def push(p: int, r: Number, servers: int, workers: int) -> Rounds:
 
 pull = dual(push, name="pull", summary="Every server sends its block to every worker.", reducing=False)
 parameter_server_allreduce = pipelined(
-    then(push, pull, name="push_pull", summary=""),
+    then(push, pull, name="push_pull", summary="", alike=workers_and_servers),
     name="parameter_server_allreduce",
     summary="Servers add up a share each for all workers; a segment is pulled while the next is pushed.",
     width=lambda p, servers: servers,

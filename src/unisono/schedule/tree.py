@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from .arithmetic import ceil_log2, only, where
+from .arithmetic import ceil_log2, floor_log2_each, only, smaller, where
 from .combine import dual, on, pipelined, then, together
 from .ir import ALL, REDUCE_AFTER, REDUCE_BEFORE, Get, Number, Put, Rounds, Span, rounds
 from .pattern import pattern
@@ -82,14 +82,32 @@ def in_order_tree_reduce(p: int, r: Number) -> Rounds:
         yield Put(only(lowest_bit == bit, parent), ALL), Get(below, ALL, REDUCE_BEFORE), Get(above, ALL, REDUCE_AFTER)
 
 
-@pattern()
+def place_in_tree(p: int, r: Number) -> Number:
+    """When a rank of the in-order tree sends and receives, as one number: its height and that of its upper child."""
+    height = floor_log2_each(where(r > 0, r & -r, 1 << ceil_log2(p)))
+    upper_child = smaller(height, floor_log2_each(p - 1 - r) + 1)
+    return height * (ceil_log2(p) + 1) + upper_child
+
+
+def image_in_second_tree(p: int, r: Number) -> Number:
+    """The second tree is the first one mirrored or shifted, so that a leaf of one is inside the other."""
+    return p - 1 - r if p % 2 == 0 else (r - 1) % p
+
+
+def two_tree_alike(p: int, r: Number) -> tuple[Number, Number]:
+    """Ranks with the same places in both trees."""
+    places = (ceil_log2(p) + 1) ** 2
+    return place_in_tree(p, r) * places + place_in_tree(p, image_in_second_tree(p, r)), 0 * r
+
+
+@pattern(alike=two_tree_alike)
 def two_tree_reduce(p: int, r: Number) -> Rounds:
     """Half of the vector up one binary tree, half up another in which the leaves of the first are inside."""
-    mirror = (lambda i: p - 1 - i) if p % 2 == 0 else (lambda i: (i + 1) % p)
-    image = p - 1 - r if p % 2 == 0 else (r - 1) % p
+    second = image_in_second_tree(p, r)
+    rank_of = (lambda i: p - 1 - i) if p % 2 == 0 else (lambda i: (i + 1) % p)
     yield from together(
         on(in_order_tree_reduce(p, r), real=lambda i: i, blocks=1),
-        on(in_order_tree_reduce(p, image), real=mirror, blocks=1, first=lambda b: b + 1),
+        on(in_order_tree_reduce(p, second), real=rank_of, blocks=1, first=lambda b: b + 1),
     )
 
 
@@ -97,7 +115,7 @@ two_tree_broadcast = dual(
     two_tree_reduce, name="two_tree_broadcast", summary="Each half of the vector down its tree.", reducing=False
 )
 double_binary_tree_allreduce = pipelined(
-    then(two_tree_reduce, two_tree_broadcast, name="two_tree_allreduce", summary=""),
+    then(two_tree_reduce, two_tree_broadcast, name="two_tree_allreduce", summary="", alike=two_tree_alike),
     name="double_binary_tree_allreduce",
     summary="Two binary trees, each for half of the vector; whoever is a leaf in one is inside the other.",
     width=lambda p: 2,

@@ -1,0 +1,206 @@
+"""``unisono explain``: what every algorithm would cost, or one algorithm drawn."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from ..errors import ConfigError
+from ..interpret.draw import draw_svg, draw_text
+from ..interpret.explain import best_price, explain as explain_all
+from ..interpret.machine import Link, Machine
+from ..interpret.memory import extra_memory
+from ..interpret.price import Price, layout_of, price
+from ..schedule import catalog
+from .units import format_bytes, format_seconds, parse_bandwidth, parse_bytes, parse_seconds
+
+MOST_RANKS = 1 << 20
+MOST_RANKS_DRAWN = 64
+EXAMPLES = "Sizes such as 64MiB or 1GB, times such as 30us, bandwidths such as 10Gbit."
+
+
+def explain(
+    collective: Annotated[str, typer.Argument(help="allreduce, broadcast, …")],
+    ranks: Annotated[int, typer.Option(help="How many ranks take part.")],
+    size: Annotated[str, typer.Option("--bytes", help="The vector: 64MiB, 1GB, 8.")] = "64MiB",
+    algorithm: Annotated[
+        str | None, typer.Option(help="Draw this one; with parameters: pipelined_chain:segments=16, mesh_2d:dims=4x2.")
+    ] = None,
+    root: Annotated[int, typer.Option(help="The root, where the collective has one.")] = 0,
+    alpha: Annotated[str, typer.Option(help="Time to start a message.")] = "30us",
+    bandwidth: Annotated[str, typer.Option(help="Of every link, in each direction.")] = "10Gbit",
+    gamma: Annotated[str, typer.Option(help="Time to reduce a byte.")] = "0.1ns",
+    svg: Annotated[Path | None, typer.Option(help="Write the drawing to this file.", metavar="FILE")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Price every algorithm for a collective, best first; with --algorithm, draw one."""
+    kind = catalog.collective_named(collective)
+    if not 1 <= ranks <= MOST_RANKS:
+        raise ConfigError(f"--ranks {ranks}: there are 1 to {MOST_RANKS} ranks; the nearest is {_clamp(ranks, 1, MOST_RANKS)}")
+    if not 0 <= root < ranks:
+        nearest = _clamp(root, 0, ranks - 1)
+        raise ConfigError(f"--root {root}: {ranks} ranks are numbered 0 to {ranks - 1}; the nearest is {nearest}")
+    if root and not kind.rooted:
+        raise ConfigError(f"--root {root}: {collective} has no root; leave it out")
+    nbytes = parse_bytes(size)
+    link = Link(parse_seconds(alpha), 1 / parse_bandwidth(bandwidth))
+    machine = Machine(link, parse_seconds(gamma))
+    if algorithm is None:
+        if svg:
+            raise ConfigError("--svg needs --algorithm, to know which one to draw")
+        prices = explain_all(collective, ranks, nbytes, machine, root)
+        _show_json(prices) if as_json else _show_table(prices)
+        return
+    chosen = _price_one(collective, algorithm, ranks, nbytes, machine, root)
+    if svg:
+        _write_svg(chosen, svg)
+    if as_json:
+        _show_json([chosen])
+        return
+    if ranks <= MOST_RANKS_DRAWN:
+        print(draw_text(chosen.schedule.table))
+    _show_table([chosen])
+    if ranks > MOST_RANKS_DRAWN:
+        print(f"Drawings are for up to {MOST_RANKS_DRAWN} ranks.")
+
+
+def _price_one(collective: str, text: str, ranks: int, nbytes: int, machine: Machine, root: int) -> Price:
+    name, _, rest = text.partition(":")
+    algorithm = catalog.find(collective, name)
+    parameters = dict(_parameter(part) for part in rest.split(",") if part)
+    if not parameters:
+        return best_price(algorithm, ranks, nbytes, machine, root)
+    return price(algorithm.schedule(ranks, root, **parameters), nbytes, machine)
+
+
+def _parameter(text: str) -> tuple[str, int | tuple[int, ...]]:
+    name, equals, value = text.partition("=")
+    try:
+        numbers = tuple(map(int, value.split("x")))
+    except ValueError:
+        numbers = ()
+    if not equals or not numbers:
+        raise ConfigError(f"{text!r} is not a parameter; write segments=16 or dims=4x2")
+    return name, numbers if "x" in value else numbers[0]
+
+
+def _write_svg(chosen: Price, path: Path) -> None:
+    if chosen.schedule.p > MOST_RANKS_DRAWN:
+        raise ConfigError(f"drawings are for up to {MOST_RANKS_DRAWN} ranks; try --ranks {MOST_RANKS_DRAWN}")
+    machine = chosen.machine
+    picture = draw_svg(
+        chosen.schedule.table, nbytes=chosen.nbytes, alpha=machine.link.alpha, beta=machine.link.beta, gamma=machine.gamma
+    )
+    try:
+        path.write_text(picture, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"cannot write {path}: {error.strerror}") from error
+
+
+def _show_json(prices: list[Price]) -> None:
+    print(json.dumps([_fields(candidate) for candidate in prices], indent=2))
+
+
+def _fields(candidate: Price) -> dict[str, Any]:
+    schedule = candidate.schedule
+    rounds, wire, arithmetic = candidate.multiples
+    return {
+        "collective": schedule.collective.name,
+        "algorithm": schedule.name,
+        "parameters": _parameters(candidate),
+        "ranks": schedule.p,
+        "contributors": schedule.workers,
+        "root": schedule.root,
+        "bytes": candidate.nbytes,
+        "seconds": candidate.time,
+        "multiple_of_bound": candidate.time / candidate.bound_time if candidate.bound_time else 1.0,
+        "rounds": candidate.rounds,
+        "bytes_sent_most": candidate.sent.max(),
+        "bytes_sent_total": candidate.sent.sum(),
+        "bytes_received_most": candidate.received.max(),
+        "bytes_reduced_most": candidate.reduced.max(),
+        "extra_memory": _extra_memory(candidate),
+        "multiples": {"rounds": rounds, "bytes": wire, "reduced": arithmetic},
+    }
+
+
+def _extra_memory(candidate: Price) -> int | None:
+    schedule = candidate.schedule
+    if schedule.p > MOST_RANKS_DRAWN:
+        return None
+    return int(extra_memory(schedule.table, layout_of(schedule, candidate.nbytes)).max())
+
+
+def _show_table(prices: list[Price]) -> None:
+    first = prices[0]
+    schedule, machine = first.schedule, first.machine
+    console = Console(width=None if sys.stdout.isatty() else 160, highlight=False)
+    root = f", root {schedule.root}" if schedule.collective.rooted else ""
+    console.print(
+        f"{schedule.collective.name} of {format_bytes(first.nbytes)} among {schedule.p:,} ranks{root}: "
+        f"α {format_seconds(machine.link.alpha)}, β {8e-9 / machine.link.beta:.4g} Gbit/s, "
+        f"γ {format_seconds(machine.gamma)} per byte\nlower bound: {_bound(first)}\n"
+    )
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+    for name in ("algorithm", "time", "× bound", "rounds", "sent/rank", "in all", "extra", "α ×", "β ×", "γ ×", ""):
+        table.add_column(name, justify="left" if name in ("algorithm", "") else "right", no_wrap=name != "")
+    for place, candidate in enumerate(prices):
+        best = place == 0 and len(prices) > 1
+        table.add_row(*_row(candidate), style="bold green" if best else None)
+    console.print(table)
+    if any(candidate.multiples[0] < 1 for candidate in prices):
+        console.print("\nα × below 1: the bound is for one message at a time, this sends several in a round.")
+
+
+def _row(candidate: Price) -> list[str]:
+    fields = _fields(candidate)
+    memory = fields["extra_memory"]
+    return [
+        candidate.schedule.name,
+        format_seconds(candidate.time),
+        f"{fields['multiple_of_bound']:.3g}",
+        f"{candidate.rounds:,}",
+        format_bytes(fields["bytes_sent_most"]),
+        format_bytes(fields["bytes_sent_total"]),
+        "–" if memory is None else format_bytes(memory),
+        *(f"{multiple:.3g}" for multiple in candidate.multiples),
+        _details(candidate),
+    ]
+
+
+def _details(candidate: Price) -> str:
+    """The parameters, as --algorithm takes them, and who does not contribute."""
+    schedule = candidate.schedule
+    details = [f"{name}={_brief(value)}" for name, value in _parameters(candidate).items()]
+    if schedule.workers < schedule.p:
+        details.append(f"{schedule.workers} of {schedule.p} contribute")
+    return ", ".join(details)
+
+
+def _brief(value: int | tuple[int, ...]) -> str:
+    if isinstance(value, int):
+        return str(value)
+    shown = "x".join(map(str, value[:8]))
+    return shown if len(value) <= 8 else f"{shown}x… ({len(value)})"
+
+
+def _parameters(candidate: Price) -> dict[str, Any]:
+    return {name: value for name, value in candidate.schedule.parameters.items() if name != "workers"}
+
+
+def _bound(candidate: Price) -> str:
+    bound = candidate.bound
+    terms = [f"{bound.rounds} rounds", f"{format_bytes(bound.bytes)} through a link"]
+    if bound.reduced:
+        terms.append(f"{format_bytes(bound.reduced)} reduced")
+    return f"{', '.join(terms)}: {format_seconds(candidate.bound_time)}"
+
+
+def _clamp(value: int, low: int, high: int) -> int:
+    return max(low, min(high, value))
