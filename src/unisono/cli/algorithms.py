@@ -37,7 +37,9 @@ def algorithms(
     console = Console(width=None if sys.stdout.isatty() else 160)
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
     for name in ("collective", "algorithm", "what it does", "parameters", "paper"):
-        table.add_column(name, no_wrap=name in ("collective", "algorithm"), style="cyan" if name == "algorithm" else None)
+        table.add_column(
+            name, no_wrap=name in ("collective", "algorithm"), style="cyan" if name == "algorithm" else None
+        )
     last = ""
     for row in rows:
         first = row.collective.name if row.collective.name != last else ""

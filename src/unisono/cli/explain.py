@@ -12,11 +12,12 @@ from rich.console import Console
 from rich.table import Table
 
 from ..errors import ConfigError
-from ..interpret.draw import draw_svg, draw_text
-from ..interpret.explain import best_price, explain as explain_all
+from ..interpret.draw import draw_spacetime_text, draw_svg, draw_text
+from ..interpret.explain import best_price
+from ..interpret.explain import explain as explain_all
 from ..interpret.machine import Link, Machine
 from ..interpret.memory import extra_memory
-from ..interpret.price import Price, layout_of, price
+from ..interpret.price import Price, price
 from ..schedule import catalog
 from .units import format_bytes, format_seconds, parse_bandwidth, parse_bytes, parse_seconds
 
@@ -42,7 +43,9 @@ def explain(
     """Price every algorithm for a collective, best first; with --algorithm, draw one."""
     kind = catalog.collective_named(collective)
     if not 1 <= ranks <= MOST_RANKS:
-        raise ConfigError(f"--ranks {ranks}: there are 1 to {MOST_RANKS} ranks; the nearest is {_clamp(ranks, 1, MOST_RANKS)}")
+        raise ConfigError(
+            f"--ranks {ranks}: there are 1 to {MOST_RANKS} ranks; the nearest is {_clamp(ranks, 1, MOST_RANKS)}"
+        )
     if not 0 <= root < ranks:
         nearest = _clamp(root, 0, ranks - 1)
         raise ConfigError(f"--root {root}: {ranks} ranks are numbered 0 to {ranks - 1}; the nearest is {nearest}")
@@ -65,6 +68,7 @@ def explain(
         return
     if ranks <= MOST_RANKS_DRAWN:
         print(draw_text(chosen.schedule.table))
+        print(draw_spacetime_text(chosen.schedule.table, chosen.nbytes, chosen.machine))
     _show_table([chosen])
     if ranks > MOST_RANKS_DRAWN:
         print(f"Drawings are for up to {MOST_RANKS_DRAWN} ranks.")
@@ -93,12 +97,8 @@ def _parameter(text: str) -> tuple[str, int | tuple[int, ...]]:
 def _write_svg(chosen: Price, path: Path) -> None:
     if chosen.schedule.p > MOST_RANKS_DRAWN:
         raise ConfigError(f"drawings are for up to {MOST_RANKS_DRAWN} ranks; try --ranks {MOST_RANKS_DRAWN}")
-    machine = chosen.machine
-    picture = draw_svg(
-        chosen.schedule.table, nbytes=chosen.nbytes, alpha=machine.link.alpha, beta=machine.link.beta, gamma=machine.gamma
-    )
     try:
-        path.write_text(picture, encoding="utf-8")
+        path.write_text(draw_svg(chosen.schedule.table, chosen.nbytes, chosen.machine), encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"cannot write {path}: {error.strerror}") from error
 
@@ -113,7 +113,9 @@ def _fields(candidate: Price) -> dict[str, Any]:
     return {
         "collective": schedule.collective.name,
         "algorithm": schedule.name,
-        "parameters": _parameters(candidate),
+        "parameters": {
+            name: value if _is_short(value) else _brief(value) for name, value in _parameters(candidate).items()
+        },
         "ranks": schedule.p,
         "contributors": schedule.workers,
         "root": schedule.root,
@@ -134,7 +136,7 @@ def _extra_memory(candidate: Price) -> int | None:
     schedule = candidate.schedule
     if schedule.p > MOST_RANKS_DRAWN:
         return None
-    return int(extra_memory(schedule.table, layout_of(schedule, candidate.nbytes)).max())
+    return int(extra_memory(schedule.table, candidate.nbytes).max())
 
 
 def _show_table(prices: list[Price]) -> None:
@@ -186,8 +188,12 @@ def _details(candidate: Price) -> str:
 def _brief(value: int | tuple[int, ...]) -> str:
     if isinstance(value, int):
         return str(value)
-    shown = "x".join(map(str, value[:8]))
-    return shown if len(value) <= 8 else f"{shown}x… ({len(value)})"
+    shown = "x".join(map(str, value if _is_short(value) else value[:4]))
+    return shown if _is_short(value) else f"{shown}x… ({len(value)})"
+
+
+def _is_short(value: int | tuple[int, ...]) -> bool:
+    return isinstance(value, int) or len(value) <= 16
 
 
 def _parameters(candidate: Price) -> dict[str, Any]:

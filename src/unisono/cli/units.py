@@ -14,7 +14,8 @@ _BYTES = {prefix + "B": factor for prefix, factor in _PREFIXES.items()} | {
     f"{prefix}iB": 1024.0**power for power, prefix in enumerate("KMGT", start=1)
 }
 _SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ns": 1e-9, "ps": 1e-12}
-_RATES = {prefix + "bit": factor / 8 for prefix, factor in _PREFIXES.items()} | _BYTES
+_BITS = {prefix + unit: factor / 8 for unit in ("bit", "bps") for prefix, factor in _PREFIXES.items()}
+_RATES = _BITS | _BYTES
 
 
 def parse_bytes(text: str) -> int:
@@ -32,7 +33,7 @@ def parse_seconds(text: str) -> float:
 
 def parse_bandwidth(text: str) -> float:
     """Bytes per second: 10Gbit, 1.2GB/s."""
-    rate = _parse(text.removesuffix("/s").removesuffix("ps"), _RATES, "a bandwidth", "10Gbit")
+    rate = _parse(text.removesuffix("/s"), _RATES, "a bandwidth", "10Gbit")
     if rate == 0:
         raise ConfigError("a bandwidth is above 0, such as 10Gbit")
     return rate
@@ -56,11 +57,11 @@ def _parse(text: str, units: Mapping[str, float], what: str, example: str) -> fl
 
 def format_bytes(count: float) -> str:
     """Bytes as a person reads them."""
-    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
-        if count < 1024 or unit == "TiB":
-            return f"{count:.4g} {unit}" if count < 1024 * 1024 else f"{count:.3e} {unit}"
-        count /= 1024
-    raise AssertionError("the last unit takes everything")
+    units = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+    power = 0
+    while count >= 1024 and power < len(units) - 1:
+        count, power = count / 1024, power + 1
+    return f"{count:.4g} {units[power]}"
 
 
 def format_seconds(seconds: float) -> str:

@@ -6,13 +6,13 @@ from math import sqrt
 
 from ..schedule.algorithm import Algorithm
 from ..schedule.catalog import algorithms
-from .machine import Machine
+from .machine import DEFAULT, Machine
 from .price import Price, price
 
 MOST_SEGMENTS = 1 << 16
 
 
-def explain(collective: str, p: int, nbytes: int, machine: Machine = Machine(), root: int = 0) -> list[Price]:
+def explain(collective: str, p: int, nbytes: int, machine: Machine = DEFAULT, root: int = 0) -> list[Price]:
     """The price of every algorithm of a collective, the best first; pipelines with the best number of segments.
 
     Algorithms in which not every rank contributes do less than was asked for, and come last.
@@ -21,7 +21,7 @@ def explain(collective: str, p: int, nbytes: int, machine: Machine = Machine(), 
     return sorted(prices, key=lambda candidate: (candidate.schedule.workers < p, candidate.time))
 
 
-def best_price(algorithm: Algorithm, p: int, nbytes: int, machine: Machine = Machine(), root: int = 0) -> Price:
+def best_price(algorithm: Algorithm, p: int, nbytes: int, machine: Machine = DEFAULT, root: int = 0) -> Price:
     """The price of an algorithm, if it is a pipeline with the best number of segments."""
     if "segments" not in algorithm.parameters:
         return price(algorithm.schedule(p, root), nbytes, machine)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,11 +18,15 @@ class Link(NamedTuple):
     beta: float
 
 
+ETHERNET = Link(alpha=30e-6, beta=8 / 10e9)
+"""A start-up of 30 µs and 10 Gbit/s."""
+
+
 @dataclass(frozen=True)
 class Machine:
-    """Ranks joined by equal links; if ``hosts`` says how many ranks each host has, links inside a host are ``local``."""
+    """Ranks joined by equal links; if ``hosts`` says how many ranks each host has, those inside one are ``local``."""
 
-    link: Link = Link(alpha=30e-6, beta=8 / 10e9)
+    link: Link = ETHERNET
     gamma: float = 1 / 10e9
     local: Link | None = None
     hosts: tuple[int, ...] = ()
@@ -37,8 +41,14 @@ class Machine:
         if self.local is None or not self.hosts:
             return self.link
         same = self._host_of[rank] == self._host_of[peer]
-        return Link(*(np.where(same, near, far) for near, far in zip(self.local, self.link, strict=True)))
+        alpha: Any = np.where(same, self.local.alpha, self.link.alpha)
+        beta: Any = np.where(same, self.local.beta, self.link.beta)
+        return Link(alpha, beta)
 
     @cached_property
     def _host_of(self) -> Ints:
         return np.repeat(np.arange(len(self.hosts)), self.hosts)
+
+
+DEFAULT = Machine()
+"""Ten-gigabit Ethernet, when nobody has measured."""

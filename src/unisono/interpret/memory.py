@@ -6,13 +6,12 @@ import numpy as np
 
 from ..schedule.conditions import Place
 from ..schedule.ir import DATA, Ints
-from ..schedule.layout import Layout
 from ..schedule.schedule import Table
 from .replay import Replay
 
 
-def extra_memory(table: Table, layout: Layout) -> Ints:
-    """The most scratch bytes that each rank has in use at once.
+def extra_memory(table: Table, nbytes: int) -> Ints:
+    """The most scratch bytes that each rank has in use at once, for a vector of ``nbytes``.
 
     A block is scratch if the collective does not promise it to the caller; it is in use from the round that first
     writes it to the round that last needs it.
@@ -35,7 +34,7 @@ def extra_memory(table: Table, layout: Layout) -> Ints:
     _merge(np.maximum, end, cells, written, written_in)
     _merge(np.maximum, end, cells, read, read_in)
 
-    size = layout.nbytes(block, np.ones_like(block))
+    size = table.layout(nbytes).nbytes(block, np.ones_like(block))
     change = np.zeros((table.rounds + 1, table.p), np.int64)
     np.add.at(change, (begin, rank), size)
     np.subtract.at(change, (end + 1, rank), size)

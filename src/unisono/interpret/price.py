@@ -16,11 +16,11 @@ from ..errors import ScheduleError
 from ..schedule.arithmetic import where
 from ..schedule.conditions import Bound
 from ..schedule.ir import EVERY_BLOCK, Ints, Number, operations
-from ..schedule.layout import EqualBlocks, Layout, UnequalBlocks
+from ..schedule.layout import EqualBlocks, Layout
 from ..schedule.pattern import Pattern
 from ..schedule.schedule import Schedule
 from .ledger import Floats, Ledger
-from .machine import Machine
+from .machine import DEFAULT, Machine
 
 COUNT_ONE_BY_ONE = 256
 """Up to so many ranks, blocks that differ by an element are told apart; beyond, alike ranks send the mean of them."""
@@ -69,9 +69,9 @@ class Price:
         return tuple(a / b if b else 1.0 for a, b in zip(paid, self.bound, strict=True))  # type: ignore[return-value]
 
 
-def price(schedule: Schedule, nbytes: int, machine: Machine = Machine(), layout: Layout | None = None) -> Price:
+def price(schedule: Schedule, nbytes: int, machine: Machine = DEFAULT, layout: Layout | None = None) -> Price:
     """The cost of a schedule on ``nbytes`` bytes, cut into the given blocks or as the schedule has it."""
-    layout = layout or layout_of(schedule, nbytes)
+    layout = layout or schedule.layout(nbytes)
     if layout.blocks != schedule.blocks:
         raise ScheduleError(f"{schedule.name} has {schedule.blocks} blocks here, the layout {layout.blocks}")
     phases = [_price_phase(schedule, phase, layout, machine) for phase in schedule.pattern.phases]
@@ -87,14 +87,6 @@ def price(schedule: Schedule, nbytes: int, machine: Machine = Machine(), layout:
         received=sum((phase.received for phase in phases), np.zeros(schedule.p)),
         reduced=sum((phase.reduced for phase in phases), np.zeros(schedule.p)),
     )
-
-
-def layout_of(schedule: Schedule, nbytes: int, element: int = 1) -> Layout:
-    """The blocks of a schedule when the caller asks for none in particular."""
-    total = schedule.collective.total(schedule.p, nbytes)
-    if schedule.shares is not None and np.ptp(schedule.shares) > 0:
-        return UnequalBlocks.in_shares(total, schedule.shares, element)
-    return EqualBlocks(total, schedule.blocks, element)
 
 
 class _Kinds(NamedTuple):

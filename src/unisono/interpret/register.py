@@ -71,11 +71,16 @@ def register(
 def check_alike(schedule: Schedule) -> None:
     """Raise a ScheduleError if ranks that are declared alike do not do the same work."""
     nbytes = schedule.blocks * 8
-    counted_once, one_by_one = price(schedule, nbytes), price(replace(schedule, pattern=_unlike(schedule.pattern)), nbytes)
+    counted_once, one_by_one = (
+        price(schedule, nbytes),
+        price(replace(schedule, pattern=_unlike(schedule.pattern)), nbytes),
+    )
     for what in ("time", "rounds", "wire", "arithmetic", "sent", "received", "reduced"):
         if not np.allclose(getattr(counted_once, what), getattr(one_by_one, what), rtol=1e-9):
             where = f"{schedule.collective.name} '{schedule.name}' on {schedule.p} ranks, root {schedule.root}"
-            raise ScheduleError(f"{where}: ranks are declared alike, but {what} differs when they are counted one by one")
+            raise ScheduleError(
+                f"{where}: ranks are declared alike, but {what} differs when they are counted one by one"
+            )
 
 
 def _unlike(pattern: Pattern) -> Pattern:

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
 from difflib import get_close_matches
-from math import prod
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from ..errors import ScheduleError
 from . import circulant, direct, hierarchy, mesh, recursive, ring, servers, tree
-from .algorithm import Algorithm, Parameter
-from .arithmetic import floor_log2, near_equal_factors
+from .algorithm import Algorithm
+from .arithmetic import floor_log2
 from .conditions import COLLECTIVES, Collective
 from .ir import Ints
+from .parameters import FEWER_SERVERS, HOSTS, MESH_2D, MESH_3D, ONE_SEGMENT, SEGMENTS, SERVERS, SHARES
+from .pattern import Pattern
 
-BARNETT = "Barnett, Littlefield, Payne & van de Geijn: Global combine on mesh architectures with wormhole routing, IPPS 1993"
+BARNETT = (
+    "Barnett, Littlefield, Payne & van de Geijn: Global combine on mesh architectures with wormhole routing, IPPS 1993"
+)
 BRUCK = "Bruck, Ho, Kipnis, Upfal & Weathersby: Efficient algorithms for all-to-all communications, IEEE TPDS 1997"
-CHAN = "Chan, Heimlich, Purkayastha & van de Geijn: Collective communication: theory, practice, and experience, CCPE 2007"
+CHAN = (
+    "Chan, Heimlich, Purkayastha & van de Geijn: Collective communication: theory, practice, and experience, CCPE 2007"
+)
 HENSGEN = "Hensgen, Finkel & Manber: Two algorithms for barrier synchronization, IJPP 1988"
 HILLIS = "Hillis & Steele: Data parallel algorithms, CACM 1986"
 LI = "Li et al.: Scaling distributed machine learning with the parameter server, OSDI 2014"
@@ -44,9 +49,9 @@ def block_per_pair(p: int) -> int:
     return p * p
 
 
-def half(p: int) -> int:
-    """Half of the ranks, at least one."""
-    return max(1, p // 2)
+def share_per_server(p: int, servers: int, segments: int) -> int:
+    """Every server has one block in each segment."""
+    return servers * segments
 
 
 def shares_in_segments(p: int, shares: tuple[int, ...], segments: int) -> Ints:
@@ -54,125 +59,122 @@ def shares_in_segments(p: int, shares: tuple[int, ...], segments: int) -> Ints:
     return np.tile(np.array(shares), segments)
 
 
-def is_whole(value: object) -> bool:
-    """A number such as 3, and not True or 3.0."""
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def are_whole(value: object) -> bool:
-    """A tuple of numbers, none below 0."""
-    return isinstance(value, tuple) and all(is_whole(x) and x >= 0 for x in value)
-
-
-SEGMENTS = Parameter(lambda p: 8, lambda p, k: is_whole(k) and k >= 1, "a whole number from 1 up")
-ONE_SEGMENT = replace(SEGMENTS, default=lambda p: 1)
-SERVERS = Parameter(half, lambda p, k: is_whole(k) and 1 <= k <= p, "a whole number from 1 to that of the ranks")
-FEWER_SERVERS = Parameter(
-    half, lambda p, k: is_whole(k) and (1 <= k < p or k == p == 1), "a whole number from 1 to one less than that of the ranks"
-)
-SHARES = Parameter(
-    lambda p: (1,) * p,
-    lambda p, shares: are_whole(shares) and len(shares) == p and sum(shares) > 0,
-    "a whole number for each rank, not all 0",
-)
-HOSTS = Parameter(
-    hierarchy.equal_hosts,
-    lambda p, hosts: are_whole(hosts) and sum(hosts) == p and 0 not in hosts,
-    "the number of ranks of each host, together all ranks",
-)
-
-
-def mesh_of(dimensions: int) -> Parameter:
-    """The extents of a mesh of all ranks."""
-    return Parameter(
-        lambda p: near_equal_factors(p, dimensions),
-        lambda p, dims: are_whole(dims) and prod(dims) == p,
-        "the extents of a mesh of all ranks",
-    )
+def row(
+    collective: str, name: str, pattern: Pattern, blocks: Callable[..., int], paper: str = "", **more: Any
+) -> Algorithm:
+    """One algorithm of the catalogue."""
+    return Algorithm(COLLECTIVES[collective], name, pattern, blocks, paper, **more)
 
 
 _BUILT_IN = (
-    # collective, name, pattern, number of blocks, paper, further fields of Algorithm
-    ("broadcast", "flat", direct.flat_broadcast, one_block, "", {}),
-    ("broadcast", "mst", tree.mst_broadcast, one_block, CHAN, {}),
-    ("broadcast", "ring", ring.ring_broadcast, block_per_rank, CHAN, {}),
-    ("broadcast", "recursive_doubling", recursive.recursive_doubling_broadcast, block_per_rank, THAKUR, {}),
-    (
-        "broadcast", "pipelined_chain", tree.pipelined_chain_broadcast, lambda p, segments: segments, CHAN,
-        {"parameters": {"segments": SEGMENTS}},
+    row("broadcast", "flat", direct.flat_broadcast, one_block),
+    row("broadcast", "mst", tree.mst_broadcast, one_block, CHAN),
+    row("broadcast", "ring", ring.ring_broadcast, block_per_rank, CHAN),
+    row("broadcast", "recursive_doubling", recursive.recursive_doubling_broadcast, block_per_rank, THAKUR),
+    row(
+        "broadcast",
+        "pipelined_chain",
+        tree.pipelined_chain_broadcast,
+        lambda p, segments: segments,
+        CHAN,
+        parameters={"segments": SEGMENTS},
     ),
-    ("reduce", "flat", direct.flat_reduce, one_block, "", {}),
-    ("reduce", "mst", tree.mst_reduce, one_block, CHAN, {}),
-    ("reduce", "ring", ring.ring_reduce, block_per_rank, CHAN, {}),
-    ("reduce", "recursive_halving", recursive.recursive_halving_reduce, block_per_rank, RABENSEIFNER, {}),
-    ("scatter", "flat", direct.flat_scatter, block_per_rank, "", {}),
-    ("scatter", "mst", tree.mst_scatter, block_per_rank, CHAN, {}),
-    ("gather", "flat", direct.flat_gather, block_per_rank, "", {}),
-    ("gather", "mst", tree.mst_gather, block_per_rank, CHAN, {}),
-    ("allgather", "mst", tree.mst_allgather, block_per_rank, CHAN, {}),
-    ("allgather", "ring", ring.ring_allgather, block_per_rank, CHAN, {}),
-    ("allgather", "recursive_doubling", recursive.recursive_doubling_allgather, block_per_rank, THAKUR, {}),
-    ("allgather", "bruck", circulant.bruck_allgather, block_per_rank, BRUCK, {}),
-    ("allgather", "direct", direct.direct_allgather, block_per_rank, "", {}),
-    ("reduce_scatter", "mst", tree.mst_reduce_scatter, block_per_rank, CHAN, {}),
-    ("reduce_scatter", "ring", ring.ring_reduce_scatter, block_per_rank, CHAN, {}),
-    (
-        "reduce_scatter", "recursive_halving", recursive.recursive_halving_reduce_scatter, block_per_rank,
-        RABENSEIFNER, {},
+    row("reduce", "flat", direct.flat_reduce, one_block),
+    row("reduce", "mst", tree.mst_reduce, one_block, CHAN),
+    row("reduce", "ring", ring.ring_reduce, block_per_rank, CHAN),
+    row("reduce", "recursive_halving", recursive.recursive_halving_reduce, block_per_rank, RABENSEIFNER),
+    row("scatter", "flat", direct.flat_scatter, block_per_rank),
+    row("scatter", "mst", tree.mst_scatter, block_per_rank, CHAN),
+    row("gather", "flat", direct.flat_gather, block_per_rank),
+    row("gather", "mst", tree.mst_gather, block_per_rank, CHAN),
+    row("allgather", "mst", tree.mst_allgather, block_per_rank, CHAN),
+    row("allgather", "ring", ring.ring_allgather, block_per_rank, CHAN),
+    row("allgather", "recursive_doubling", recursive.recursive_doubling_allgather, block_per_rank, THAKUR),
+    row("allgather", "bruck", circulant.bruck_allgather, block_per_rank, BRUCK),
+    row("allgather", "direct", direct.direct_allgather, block_per_rank),
+    row("reduce_scatter", "mst", tree.mst_reduce_scatter, block_per_rank, CHAN),
+    row("reduce_scatter", "ring", ring.ring_reduce_scatter, block_per_rank, CHAN),
+    row(
+        "reduce_scatter", "recursive_halving", recursive.recursive_halving_reduce_scatter, block_per_rank, RABENSEIFNER
     ),
-    ("reduce_scatter", "circulant", circulant.circulant_reduce_scatter, block_per_rank, TRAEFF, {}),
-    ("reduce_scatter", "direct", direct.direct_reduce_scatter, block_per_rank, "", {}),
-    ("allreduce", "flat", direct.flat_allreduce, one_block, "", {}),
-    ("allreduce", "mst", tree.mst_allreduce, one_block, CHAN, {}),
-    ("allreduce", "exchange", direct.exchange_allreduce, one_block, "", {}),
-    ("allreduce", "direct", direct.direct_allreduce, block_per_rank, "", {}),
-    ("allreduce", "ring", ring.ring_allreduce, block_per_rank, PATARASUK, {}),
-    ("allreduce", "recursive_doubling", recursive.recursive_doubling_allreduce, one_block, THAKUR, {}),
-    (
-        "allreduce", "halving_doubling", recursive.halving_doubling_allreduce, lambda p: 1 << floor_log2(p),
-        RABENSEIFNER, {},
+    row("reduce_scatter", "circulant", circulant.circulant_reduce_scatter, block_per_rank, TRAEFF),
+    row("reduce_scatter", "direct", direct.direct_reduce_scatter, block_per_rank),
+    row("allreduce", "flat", direct.flat_allreduce, one_block),
+    row("allreduce", "mst", tree.mst_allreduce, one_block, CHAN),
+    row("allreduce", "exchange", direct.exchange_allreduce, one_block),
+    row("allreduce", "direct", direct.direct_allreduce, block_per_rank),
+    row("allreduce", "ring", ring.ring_allreduce, block_per_rank, PATARASUK),
+    row("allreduce", "recursive_doubling", recursive.recursive_doubling_allreduce, one_block, THAKUR),
+    row(
+        "allreduce",
+        "halving_doubling",
+        recursive.halving_doubling_allreduce,
+        lambda p: 1 << floor_log2(p),
+        RABENSEIFNER,
     ),
-    ("allreduce", "circulant", circulant.circulant_allreduce, block_per_rank, TRAEFF, {}),
-    (
-        "allreduce", "mesh_2d", mesh.mesh_allreduce, block_per_rank, BARNETT,
-        {"parameters": {"dims": mesh_of(2)}},
+    row("allreduce", "circulant", circulant.circulant_allreduce, block_per_rank, TRAEFF),
+    row(
+        "allreduce",
+        "mesh_2d",
+        mesh.mesh_allreduce,
+        block_per_rank,
+        BARNETT,
+        parameters={"dims": MESH_2D},
     ),
-    (
-        "allreduce", "mesh_3d", mesh.mesh_allreduce, block_per_rank, BARNETT,
-        {"parameters": {"dims": mesh_of(3)}},
+    row(
+        "allreduce",
+        "mesh_3d",
+        mesh.mesh_allreduce,
+        block_per_rank,
+        BARNETT,
+        parameters={"dims": MESH_3D},
     ),
-    (
-        "allreduce", "hierarchical", hierarchy.hierarchical_allreduce, lambda p, hosts: max(hosts) * len(hosts),
-        "", {"parameters": {"hosts": HOSTS}},
+    row(
+        "allreduce",
+        "hierarchical",
+        hierarchy.hierarchical_allreduce,
+        lambda p, hosts: max(hosts) * len(hosts),
+        parameters={"hosts": HOSTS},
     ),
-    (
-        "allreduce", "double_binary_tree", tree.double_binary_tree_allreduce, lambda p, segments: 2 * segments, SANDERS,
-        {"parameters": {"segments": SEGMENTS}},
+    row(
+        "allreduce",
+        "double_binary_tree",
+        tree.double_binary_tree_allreduce,
+        lambda p, segments: 2 * segments,
+        SANDERS,
+        parameters={"segments": SEGMENTS},
     ),
-    (
-        "allreduce", "weighted", direct.weighted_allreduce, lambda p, segments: p * segments, "",
-        {
-            "parameters": {"shares": SHARES, "segments": SEGMENTS},
-            "shares": shares_in_segments,
-        },
+    row(
+        "allreduce",
+        "weighted",
+        direct.weighted_allreduce,
+        lambda p, segments: p * segments,
+        "",
+        parameters={"shares": SHARES, "segments": SEGMENTS},
+        shares=shares_in_segments,
     ),
-    (
-        "allreduce", "parameter_servers", servers.parameter_server_allreduce, lambda p, servers, segments: servers * segments,
-        LI, {"parameters": {"servers": SERVERS, "segments": ONE_SEGMENT}},
-    ),
-    (
-        "allreduce", "dedicated_servers", servers.parameter_server_allreduce, lambda p, servers, segments: servers * segments,
+    row(
+        "allreduce",
+        "parameter_servers",
+        servers.parameter_server_allreduce,
+        share_per_server,
         LI,
-        {
-            "parameters": {"servers": FEWER_SERVERS, "segments": ONE_SEGMENT},
-            "workers": lambda p, servers: max(1, p - servers),
-        },
+        parameters={"servers": SERVERS, "segments": ONE_SEGMENT},
     ),
-    ("alltoall", "pairwise", direct.pairwise_alltoall, block_per_pair, THAKUR, {}),
-    ("alltoall", "bruck", circulant.bruck_alltoall, block_per_pair, BRUCK, {}),
-    ("barrier", "dissemination", circulant.dissemination_barrier, one_block, HENSGEN, {}),
-    ("scan", "recursive_doubling", recursive.recursive_doubling_scan, one_block, HILLIS, {}),
-)  # fmt: skip
+    row(
+        "allreduce",
+        "dedicated_servers",
+        servers.dedicated_server_allreduce,
+        share_per_server,
+        LI,
+        parameters={"servers": FEWER_SERVERS, "segments": ONE_SEGMENT},
+        workers=lambda p, servers: max(1, p - servers),
+    ),
+    row("alltoall", "pairwise", direct.pairwise_alltoall, block_per_pair, THAKUR),
+    row("alltoall", "bruck", circulant.bruck_alltoall, block_per_pair, BRUCK),
+    row("barrier", "dissemination", circulant.dissemination_barrier, one_block, HENSGEN),
+    row("scan", "recursive_doubling", recursive.recursive_doubling_scan, one_block, HILLIS),
+)
 
 T = TypeVar("T")
 
@@ -212,5 +214,5 @@ def _choose(name: str, known: dict[str, T], kind: str) -> T:
     raise ScheduleError(f"no {kind} is called {name!r}; {hint}")
 
 
-for _collective, _name, _pattern, _blocks, _paper, _more in _BUILT_IN:
-    add(Algorithm(COLLECTIVES[_collective], _name, _pattern, _blocks, _paper, **_more))
+for _algorithm in _BUILT_IN:
+    add(_algorithm)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .arithmetic import ceil_log2, where
 from .combine import dual, then
-from .ir import DATA, INPUT, REDUCE_BEFORE, TEMP, ALL, EVERY_BLOCK, Do, Get, Number, Put, Rounds, Span, each
+from .ir import ALL, DATA, EVERY_BLOCK, INPUT, REDUCE_BEFORE, TEMP, Do, Get, Number, Put, Rounds, Span, each
 from .pattern import all_alike, pattern
 
 

@@ -8,8 +8,24 @@ from typing import Any
 import numpy as np
 
 from .arithmetic import in_rank_order, only, where
-from .ir import COPY, EVERY_BLOCK, NOBODY, Do, Get, Number, Operation, Put, Round, Rounds, Span
-from .ir import duration, is_idle, length, operations, rounds
+from .ir import (
+    COPY,
+    EVERY_BLOCK,
+    NOBODY,
+    Do,
+    Get,
+    Number,
+    Operation,
+    Put,
+    Round,
+    Rounds,
+    Span,
+    duration,
+    is_idle,
+    length,
+    operations,
+    rounds,
+)
 from .pattern import Alike, Pattern, named_parameters, only_named
 
 
@@ -94,7 +110,7 @@ def on(
 
 
 def pipelined(original: Pattern, *, name: str, summary: str, width: Callable[..., int]) -> Pattern:
-    """The pattern on ``segments`` slices of the vector of ``width(p, …)`` blocks each, every slice a round behind the last.
+    """The pattern on ``segments`` slices of ``width(p, …)`` blocks of the vector, every one a round after the last.
 
     Made for patterns of few rounds: each round of the original is an operation in every round here.
     """

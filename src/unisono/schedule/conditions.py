@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from .arithmetic import ceil_log2, smaller, where
+from .arithmetic import ceil_log2, where
 from .ir import Number
 
 

@@ -69,6 +69,6 @@ direct_allreduce = then(
 weighted_allreduce = pipelined(
     direct_allreduce,
     name="weighted_allreduce",
-    summary="As direct, but a rank with a weak link adds up a smaller share, while the last segment is handed out.",
+    summary="As direct, in segments, with a smaller share to add up for a rank whose link is weak.",
     width=lambda p: p,
 )

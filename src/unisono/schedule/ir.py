@@ -47,7 +47,7 @@ class Space(IntEnum):
 
 
 class How(IntEnum):
-    """What becomes of the block that is written: replaced, or reduced with the arriving one as left or right operand."""
+    """What becomes of the block that is written: replaced, or reduced with the arriving one on the left or right."""
 
     COPY = 0
     REDUCE_BEFORE = 1

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from math import prod
 
-import numpy as np
-
-from .combine import dual, on, then, together
+from .combine import dual, on, then
 from .ir import Number, Rounds
 from .pattern import all_alike, pattern
-from .ring import ring_allgather, ring_reduce_scatter
+from .ring import ring_allgather
 
 
 def mesh_alike(p: int, r: Number, dims: tuple[int, ...]) -> tuple[Number, Number]:
@@ -20,17 +18,20 @@ def mesh_alike(p: int, r: Number, dims: tuple[int, ...]) -> tuple[Number, Number
 @pattern(alike=mesh_alike)
 def mesh_allgather(p: int, r: Number, dims: tuple[int, ...]) -> Rounds:
     """A ring along the last dimension, then along the one before it with what that collected, and so on."""
-    for axis in reversed(range(len(dims))):
+
+    def ring_along(axis: int) -> Rounds:
         extent, stride = dims[axis], prod(dims[axis + 1 :])
         coordinate = r // stride % extent
-        origin = r - coordinate * stride
-        block = r // (stride * extent) * (stride * extent)
-        yield from on(
+        plane = r // (stride * extent) * (stride * extent)
+        return on(
             ring_allgather(extent, coordinate),
-            real=lambda i, origin=origin, stride=stride: origin + i * stride,
+            real=lambda i: r + (i - coordinate) * stride,
             blocks=extent,
-            first=lambda b, block=block, stride=stride: block + b * stride,
+            first=lambda b: plane + b * stride,
         )
+
+    for axis in reversed(range(len(dims))):
+        yield from ring_along(axis)
 
 
 mesh_reduce_scatter = dual(

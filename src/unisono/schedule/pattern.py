@@ -19,7 +19,7 @@ class Pattern:
 
     A parameter that it does not name is ignored, so that a sequence can hand the same ones to all its parts.
     ``alike`` declares symmetry: then price looks at one rank of each kind instead of all.
-    ``parts`` are the patterns of a sequence, ``stage`` is what a pipeline does to one segment of ``width(p, …)`` blocks.
+    ``parts`` are the patterns of a sequence; ``stage`` is what a pipeline does to a segment of ``width(p, …)`` blocks.
     """
 
     generate: Callable[..., Rounds]

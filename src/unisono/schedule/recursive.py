@@ -50,7 +50,7 @@ def core_alike(p: int, r: Number) -> tuple[Number, Number]:
 
 
 def power_of_two_alike(p: int, r: Number) -> tuple[Number, Number]:
-    """All ranks for a power of two; otherwise none, because a run of core ranks has more blocks the more hosts it has."""
+    """All ranks for a power of two; otherwise none: the more hosts a run of core ranks has, the more blocks."""
     return (0 * r if Core.of(p).extra == 0 else r), 0 * r
 
 

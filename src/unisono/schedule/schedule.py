@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .conditions import Collective
-from .ir import EVERY_BLOCK, NOBODY, Do, Get, Ints, Number, Operation, Put, Rounds, Span
-from .ir import duration, is_idle, operations
+from .ir import EVERY_BLOCK, NOBODY, Do, Get, Ints, Number, Operation, Put, Rounds, Span, duration, is_idle, operations
+from .layout import EqualBlocks, Layout, UnequalBlocks
 from .pattern import Pattern, named_parameters, only_named
 
 
@@ -23,7 +23,7 @@ class Messages(NamedTuple):
     peer: Ints
     space: Ints
     first: Ints
-    count: Ints
+    count: Ints  # type: ignore[assignment]  # the word, not tuple's method
     how: Ints
 
 
@@ -34,7 +34,7 @@ class Moves(NamedTuple):
     rank: Ints
     space: Ints
     first: Ints
-    count: Ints
+    count: Ints  # type: ignore[assignment]  # the word, not tuple's method
     source: Ints
     how: Ints
 
@@ -53,6 +53,11 @@ class Table:
     gets: Messages
     moves: Moves
     name: str = ""
+    shares: Ints | None = None
+
+    def layout(self, nbytes: int, element: int = 1) -> Layout:
+        """The blocks of so many bytes."""
+        return _layout(self, nbytes, element)
 
 
 @dataclass(frozen=True)
@@ -68,6 +73,10 @@ class Schedule:
     workers: int
     shares: Ints | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
+
+    def layout(self, nbytes: int, element: int = 1) -> Layout:
+        """The blocks of so many bytes."""
+        return _layout(self, nbytes, element)
 
     def rounds(self, r: Number, pattern: Pattern | None = None) -> Rounds:
         """The rounds of one rank (an int) or of a column of ranks; of one phase if a pattern is given."""
@@ -94,9 +103,18 @@ class Schedule:
                 rows[type(operation)].append(self._rows(operation, np.arange(start, start + count), ranks))
             start += count
         return Table(
-            self.collective, self.p, self.root, self.workers, self.blocks, start,
-            Messages(*_by_round(rows[Put])), Messages(*_by_round(rows[Get])), Moves(*_by_round(rows[Do])), self.name,
-        )  # fmt: skip
+            self.collective,
+            self.p,
+            self.root,
+            self.workers,
+            self.blocks,
+            start,
+            Messages(*_by_round(rows[Put])),
+            Messages(*_by_round(rows[Get])),
+            Moves(*_by_round(rows[Do])),
+            self.name,
+            self.shares,
+        )
 
     def _rows(self, operation: Operation, rounds: Ints, ranks: Ints) -> Ints:
         """The active rows of one operation, in the column order of Messages or Moves."""
@@ -138,6 +156,14 @@ class Schedule:
         first, count, space = operation.span
         span = Span(first % self.blocks, self.blocks if count == EVERY_BLOCK else count, space)
         return operation._replace(span=span)
+
+
+def _layout(cut: Schedule | Table, nbytes: int, element: int) -> Layout:
+    """Blocks as equal as can be, or in the shares that were asked for."""
+    total = cut.collective.total(cut.p, nbytes)
+    if cut.shares is not None and np.ptp(cut.shares) > 0:
+        return UnequalBlocks.in_shares(total, cut.shares, element)
+    return EqualBlocks(total, cut.blocks, element)
 
 
 def _is_plain(operation: Operation) -> bool:

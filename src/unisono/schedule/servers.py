@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from .arithmetic import in_rank_order, only, others, where
 from .combine import dual, pipelined, then
 from .ir import COPY, Get, Number, Put, Rounds, Span, each
@@ -35,4 +37,9 @@ parameter_server_allreduce = pipelined(
     name="parameter_server_allreduce",
     summary="Servers add up a share each for all workers; a segment is pulled while the next is pushed.",
     width=lambda p, servers: servers,
+)
+dedicated_server_allreduce = replace(
+    parameter_server_allreduce,
+    name="dedicated_server_allreduce",
+    summary="As parameter_servers, but the servers have no vectors of their own.",
 )

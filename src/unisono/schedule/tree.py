@@ -12,7 +12,7 @@ from .pattern import pattern
 
 
 def halvings(p: int, r: Number, root: int) -> Iterator[tuple[Any, Number, Number, Span]]:
-    """Halve the line of ranks around r again and again: who holds the data, who is first in the other half, its blocks."""
+    """Halve the line of ranks around r: is it still one, who holds the data, who begins the other half, its blocks."""
     first, last, holder = 0, p, root
     for _ in range(ceil_log2(p)):
         middle = (first + last + 1) // 2
@@ -49,11 +49,13 @@ mst_allgather = then(
 mst_reduce_scatter = then(
     mst_reduce, mst_scatter, name="mst_reduce_scatter", summary="Reduce to one rank, scatter from there."
 )
-mst_allreduce = then(mst_reduce, mst_broadcast, name="mst_allreduce", summary="Reduce to one rank, broadcast from there.")
+mst_allreduce = then(
+    mst_reduce, mst_broadcast, name="mst_allreduce", summary="Reduce to one rank, broadcast from there."
+)
 
 
 def chain_alike(p: int, r: Number, root: int, segments: int) -> tuple[Number, Number]:
-    """The head only sends, the tail only receives; between them each rank does what the one before it did, a round later."""
+    """The head only sends, the tail only receives; between them each rank does what the last one did, a round later."""
     place = (r - root) % p
     inner = (place > 0) & (place < p - 1)
     return where(inner, 1, where(place == 0, 0, 2)), where(inner, place - 1, 0)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from ...schedule.layout import Layout
 from ...schedule.schedule import Table
-from .grid import HEAD, ROW_LABEL, SMALL, draw_grid, draw_panel, grid_height, grid_width, panel_size
-from .spacetime import Spacetime, draw_lane_legend
+from ..machine import DEFAULT, Machine
+from .circle import SMALL
+from .grid import HEAD, ROW_LABEL, draw_grid, draw_panel, grid_height, grid_width, panel_size
 from .scene import tell
+from .spacetime import Spacetime, draw_lane_legend
 from .story import Cell, Crop, Grid, Limits, Story, plural
 from .svg import FAINT, INK, REDUCING, SOFT, TRANSIT, Svg, arrowhead, line
-from .timeline import Costs, format_seconds
+from .timeline import format_seconds
 
 MARGIN, WIDTH = 28, 1400
 FEW = Limits(ranks=16, blocks=20, rounds=30, messages=400)
@@ -17,13 +18,12 @@ MANY = Limits(ranks=32, blocks=32, rounds=14, messages=400)
 """What is drawn of schedules for up to 16 ranks, with numbers in the cells, and of larger ones."""
 
 
-def draw_svg(
-    table: Table, *, nbytes: int, alpha: float, beta: float, gamma: float, layout: Layout | None = None
-) -> str:
-    """Draw a schedule for n bytes on links with start-up α, seconds per byte β and seconds per reduced byte γ."""
+def draw_svg(table: Table, nbytes: int, machine: Machine = DEFAULT) -> str:
+    """Draw a schedule for ``nbytes`` bytes, as it runs on equal links."""
     story = tell(table, FEW if table.p <= FEW.ranks else MANY)
-    spacetime = Spacetime(table, Costs.of(table, nbytes, alpha, beta, gamma, layout))
+    spacetime = Spacetime(table, nbytes, machine)
     svg = Svg()
+    (alpha, beta), gamma = machine.link, machine.gamma
     costs = f"n = {nbytes:,} bytes · α = {format_seconds(alpha)} · β = {beta:.3g} s/byte · γ = {gamma:.3g} s/byte"
     y = _draw_header(svg, story, costs)
     y = _draw_before_and_after(svg, story, y)
@@ -50,16 +50,16 @@ def _draw_before_and_after(svg: Svg, story: Story, y: float) -> float:
     x: float = MARGIN
     for title, grid in (("Before", story.before), ("After", story.after)):
         svg.text(x, y + 13, title, font_size=13, font_weight="bold")
-        axes = "rows: ranks · columns: " + ("the blocks of each" if grid.own else "blocks")
+        axes = "rows: ranks · columns: " + ("own blocks" if grid.own else "blocks")
         svg.text(x + 56, y + 13, axes, font_size=9.5, fill=SOFT)
         draw_grid(svg, grid, x, y + 22, size, result_only=title == "After", symbols=True)
         x += max(grid_width(grid, size), 210) + 44
-    _draw_cell_legend(svg, story, x, y)
+    _draw_arrow_legend(svg, story, x, _draw_cell_legend(svg, story, x, y))
     return y + 22 + max(grid_height(story.after, size), 150) + 26
 
 
-def _draw_cell_legend(svg: Svg, story: Story, x: float, y: float) -> None:
-    """How to read a cell and an arrow, by example."""
+def _draw_cell_legend(svg: Svg, story: Story, x: float, y: float) -> float:
+    """How to read a cell, by example."""
     goal = story.goal
     empty = Cell(0, 0, goal, 0, promised=True, done=False, spoilt=False, arrived=False)
     some = max(1, goal * 3 // 8)
@@ -77,6 +77,15 @@ def _draw_cell_legend(svg: Svg, story: Story, x: float, y: float) -> None:
         draw_grid(svg, one, x - ROW_LABEL + 4, y - HEAD, 15, axes=False)
         svg.text(x + 34, y + 12, text)
         y += 21
+    if goal > 1:
+        svg.text(x + 12, y + 12, "x₂", text_anchor="middle")
+        svg.text(x + 34, y + 12, f"the contribution of rank 2 (Σ{goal}: the sum of {goal})")
+        y += 21
+    return y
+
+
+def _draw_arrow_legend(svg: Svg, story: Story, x: float, y: float) -> None:
+    """The kinds of arrows that occur."""
     messages = [message for frame in story.frames for message in frame.messages]
     arrows = []
     if any(not message.reduces for message in messages):

@@ -82,11 +82,8 @@ class _Scene:
         return right
 
     def _grid(self, own: Mask, round_: int) -> Grid:
-        done, spoilt, lowest = (
-            self._done(),
-            self._data(self.replay.state.spoilt) > 0,
-            self._data(self.replay.state.lowest),
-        )
+        done, spoilt = self._done(), self._data(self.replay.state.spoilt) > 0
+        lowest = self._data(self.replay.state.lowest)
         arrived = self._data(self.replay.written) == round_ if round_ >= 0 else np.zeros_like(done)
         columns = (self._held(), self.whole, lowest, self.promised, done, spoilt, arrived)
         width = int(own.sum(axis=1).max()) if self.own else self.table.blocks
@@ -103,8 +100,8 @@ class _Scene:
         """A message per pair, in the order of the senders."""
         table = self.table
         gets = slice(*np.searchsorted(table.gets.round, (round_, round_ + 1)))
-        how, source, target = (column[gets].tolist() for column in (table.gets.how, table.gets.peer, table.gets.rank))
-        adding = {(a, b) for kind, a, b in zip(how, source, target, strict=True) if kind != COPY}
+        columns = (column[gets].tolist() for column in (table.gets.how, table.gets.peer, table.gets.rank))
+        adding = {(peer, rank) for how, peer, rank in zip(*columns, strict=True) if how != COPY}
         puts = self.replay.puts.within(round_)
         peer, space = table.puts.peer[puts.row], table.puts.space[puts.row]
         order = np.lexsort((peer, puts.rank))

@@ -9,9 +9,10 @@ import numpy as np
 
 from ...schedule.ir import Ints
 from ...schedule.schedule import Table
+from ..machine import DEFAULT, Machine
 from .story import Crop, plural
 from .svg import FAINT, INK, REDUCING, SOFT, TRANSIT, Svg, arrowhead, box, line
-from .timeline import Costs, Floats, describe, flights, format_seconds, schedule_time
+from .timeline import Floats, describe, flights, format_seconds, schedule_time
 
 LABEL = 62
 MOST_RANKS = 64
@@ -29,13 +30,13 @@ LEGEND = (
 class Spacetime:
     """The diagram of one schedule, in pixels."""
 
-    def __init__(self, table: Table, costs: Costs) -> None:
+    def __init__(self, table: Table, nbytes: int, machine: Machine) -> None:
         self.table = table
-        self.timeline = schedule_time(table, costs)
+        self.timeline = schedule_time(table, nbytes, machine)
         self.ranks = Crop.of(table.p, MOST_RANKS)
         self.rounds = min(table.rounds, MOST_BARS // len(self.ranks.kept))
         self.seconds = float(self.timeline.start[self.rounds])
-        self.flights = flights(table, costs, self.rounds)
+        self.flights = flights(table, nbytes, machine, self.rounds)
         self.lane = 9 if len(self.ranks.kept) <= 16 else 6 if len(self.ranks.kept) <= 32 else 4
         self.pitch = 2 * self.lane + (7 if self.lane == 9 else 3)
 
@@ -149,9 +150,9 @@ class Spacetime:
         return notes
 
 
-def draw_spacetime(tables: Sequence[Table], *, nbytes: int, alpha: float, beta: float, gamma: float) -> str:
+def draw_spacetime(tables: Sequence[Table], nbytes: int, machine: Machine = DEFAULT) -> str:
     """Schedules one below the other on the same axis of time, as one SVG document."""
-    diagrams = [Spacetime(table, Costs.of(table, nbytes, alpha, beta, gamma, layout=None)) for table in tables]
+    diagrams = [Spacetime(table, nbytes, machine) for table in tables]
     seconds = max((diagram.seconds for diagram in diagrams), default=0.0)
     svg, y, width = Svg(), 20.0, 1120.0
     for diagram in diagrams:

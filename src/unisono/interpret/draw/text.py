@@ -8,11 +8,11 @@ from itertools import groupby, zip_longest
 import numpy as np
 
 from ...schedule.ir import Ints
-from ...schedule.layout import Layout
 from ...schedule.schedule import Table
+from ..machine import DEFAULT, Machine
 from .scene import Mask, tell
 from .story import Cell, Crop, Frame, Grid, Limits, Message, Story, name_blocks, plural
-from .timeline import Costs, Floats, Timeline, describe, format_seconds, schedule_time
+from .timeline import Floats, Timeline, describe, format_seconds, schedule_time
 
 WIDTH = 100
 MOST_LINES = 240
@@ -34,18 +34,9 @@ def draw_text(table: Table, *, width: int = WIDTH) -> str:
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
-def draw_spacetime_text(
-    table: Table,
-    *,
-    nbytes: int,
-    alpha: float,
-    beta: float,
-    gamma: float,
-    layout: Layout | None = None,
-    width: int = WIDTH,
-) -> str:
+def draw_spacetime_text(table: Table, nbytes: int, machine: Machine = DEFAULT, *, width: int = WIDTH) -> str:
     """A row of time for what each rank sends, and one for what it receives."""
-    timeline = schedule_time(table, Costs.of(table, nbytes, alpha, beta, gamma, layout))
+    timeline = schedule_time(table, nbytes, machine)
     lines = [describe(timeline)]
     if timeline.total > 0:
         columns = max(10, width - 14)

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...schedule.ir import COPY, Ints
-from ...schedule.layout import EqualBlocks, Layout
 from ...schedule.schedule import Messages, Table
+from ..machine import Machine
 
 Floats = NDArray[np.float64]
 
@@ -52,24 +52,9 @@ class Timeline:
         return float(self.startup[way].sum()), float(self.transit[way].sum()), float(self.reduced[way].sum())
 
 
-class Costs(NamedTuple):
-    """What is sent, and on what: block sizes, α seconds per round, β per byte in transit, γ per byte reduced."""
-
-    layout: Layout
-    alpha: float
-    beta: float
-    gamma: float
-
-    @classmethod
-    def of(cls, table: Table, nbytes: int, alpha: float, beta: float, gamma: float, layout: Layout | None) -> Costs:
-        """Equal blocks, unless somebody cut them."""
-        equal = EqualBlocks(table.collective.total(table.p, nbytes), table.blocks)
-        return cls(layout or equal, alpha, beta, gamma)
-
-
-def schedule_time(table: Table, costs: Costs) -> Timeline:
+def schedule_time(table: Table, nbytes: int, machine: Machine) -> Timeline:
     """A round takes α + max(bytes out, bytes in)·β + bytes reduced·γ of its busiest rank."""
-    layout, alpha, beta, gamma = costs
+    layout, (alpha, beta), gamma = table.layout(nbytes), machine.link, machine.gamma
     starting_out, starting_in, out, into, reduced = (np.zeros((table.rounds, table.p)) for _ in range(5))
     for rows, starting, sent in ((table.puts, starting_out, out), (table.gets, starting_in, into)):
         starting[rows.round, rows.rank] = alpha
@@ -112,13 +97,13 @@ class Flights(NamedTuple):
     arrives: Floats
 
 
-def flights(table: Table, costs: Costs, rounds: int) -> Flights:
+def flights(table: Table, nbytes: int, machine: Machine, rounds: int) -> Flights:
     """The messages of the first rounds; a rank sends and receives one after the other, nearest above first."""
     rows = Messages(*(column[: np.searchsorted(table.puts.round, rounds)] for column in table.puts))
     distance = (rows.peer - rows.rank) % table.p
     keys, message = np.unique((rows.round * table.p + distance) * table.p + rows.rank, return_inverse=True)
-    nbytes = np.bincount(message, costs.layout.nbytes(rows.first, rows.count), len(keys))
-    seconds = (costs.beta * nbytes).astype(np.float64)
+    sizes = np.bincount(message, table.layout(nbytes).nbytes(rows.first, rows.count), len(keys))
+    seconds = (machine.link.beta * sizes).astype(np.float64)
     round_, source = keys // table.p**2, keys % table.p
     target = (source + keys // table.p) % table.p
     leaves = _running_sum(seconds, round_ * table.p + source) - seconds
