@@ -210,11 +210,38 @@ def test_dedicated_servers_stream_push_and_pull(workers: int, servers: int, segm
         assert cost.wire == pytest.approx(2 * max(n, workers * n / servers))
 
 
-@pytest.mark.parametrize("servers", [1, 3, 5])
-def test_ranks_that_double_as_servers_receive_from_one_worker_less(servers: int) -> None:
-    p, n = 5, 5 * 3 * 24
-    cost = price(find("allreduce", "parameter_servers").schedule(p, servers=servers, segments=1), n, MACHINE)
-    assert cost.wire == pytest.approx(2 * max((p - 1) * n / servers, n if servers < p else 0))
+@pytest.mark.parametrize("segments", [1, 2, 10])
+@pytest.mark.parametrize("servers", [1, 3, 4, 5])
+def test_ranks_that_double_as_servers_receive_from_one_worker_less(servers: int, segments: int) -> None:
+    p, n = 5, 5 * 12 * 10 * 24
+    schedule = find("allreduce", "parameter_servers").schedule(p, servers=servers, segments=segments)
+    cost = price(schedule, n, MACHINE)
+    assert cost.rounds == segments + 1
+    assert cost.wire == pytest.approx(n / servers / segments * (2 * (p - 1) + (segments - 1) * (p + servers - 2)))
+    assert cost.arithmetic == pytest.approx((p - 1) * n / servers)
+
+
+@pytest.mark.parametrize("segments", [1, 2, 10])
+@pytest.mark.parametrize("shares", [(1, 1, 1, 1), (3, 1), (2, 2, 2, 0), (5, 3, 2, 1, 1)])
+def test_weighted_shares_cost_the_rank_with_the_most_to_pass_on(shares: tuple[int, ...], segments: int) -> None:
+    p, n = len(shares), sum(shares) * 10 * 24
+    cost = price(find("allreduce", "weighted").schedule(p, shares=shares, segments=segments), n, MACHINE)
+    weights = [share / sum(shares) for share in shares]
+    ends = max(max(1 - w, (p - 1) * w) for w in weights)
+    middle = max(1 + (p - 2) * w for w in weights)
+    assert cost.rounds == segments + 1
+    assert cost.wire == pytest.approx(n / segments * (2 * ends + (segments - 1) * middle))
+    assert cost.arithmetic == pytest.approx(max((p - 1) * w for w in weights) * n)
+
+
+@pytest.mark.parametrize("segments", [1, 4, 64, 1024])
+def test_two_trees_send_twice_the_vector_once_the_pipeline_is_full(segments: int) -> None:
+    for p in (*range(4, 20), 64, 100):
+        n = segments * 2 * 24
+        high = logs(p)[0]
+        cost = price(find("allreduce", "double_binary_tree").schedule(p, segments=segments), n, MACHINE)
+        assert cost.rounds == 2 * high + segments - 1
+        assert 2 * n <= cost.wire <= 2 * n * (1 + 2 * high / segments)
 
 
 BOUNDS = {

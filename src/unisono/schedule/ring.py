@@ -15,8 +15,15 @@ def ring_allgather(p: int, r: Number) -> Rounds:
     yield Put((r + 1) % p, Span((r - t) % p)), Get((r - 1) % p, Span((r - t - 1) % p))
 
 
+@pattern(alike=all_alike)
+def backward_ring_allgather(p: int, r: Number) -> Rounds:
+    """The same against the direction of the ring, so that its dual goes with it."""
+    t = rounds(p - 1)
+    yield Put((r - 1) % p, Span((r + t) % p)), Get((r + 1) % p, Span((r + t + 1) % p))
+
+
 ring_reduce_scatter = dual(
-    ring_allgather,
+    backward_ring_allgather,
     name="ring_reduce_scatter",
     summary="In each of p-1 rounds a growing sum of every block moves on by one rank.",
     reducing=True,
