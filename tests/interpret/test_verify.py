@@ -169,6 +169,6 @@ def test_check_says_in_one_line_which_schedule_is_wrong_and_why():
     with pytest.raises(ScheduleError) as caught:
         check(table)
     assert str(caught.value) == (
-        "broadcast 'handmade' on 3 ranks: round -1, rank 2, block 0: lost: "
+        "broadcast 'handmade' on 3 ranks: never written, rank 2, block 0: lost: "
         "lacks the contribution of rank 0 in the end (and 1 more)"
     )

@@ -176,7 +176,9 @@ def test_a_column_of_spans_splits_where_each_of_them_wraps(start, count, width):
 
 
 @pytest.mark.parametrize("segments", [1, 2, 5])
-@pytest.mark.parametrize("pattern", [direct.direct_allreduce, circulant.circulant_allreduce, tree.mst_allreduce])
+@pytest.mark.parametrize(
+    "pattern", [direct.direct_allreduce, circulant.circulant_allreduce, tree.mst_allreduce, ring.ring_allreduce]
+)
 def test_every_segment_of_a_pipeline_does_what_the_pattern_does_a_round_after_the_one_before(pattern, segments):
     p = 5
     line = pipelined(pattern, name="", summary="", width=lambda p: p)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -24,7 +25,10 @@ WORD = 64
 
 @dataclass(frozen=True)
 class Problem:
-    """Something wrong with a schedule, and where; round -1 is before the first."""
+    """Something wrong with a schedule, and where: ranks, blocks and rounds count from 0, and round -1 is none at all.
+
+    As text, rounds count from 1, as they do in pictures.
+    """
 
     kind: str
     round: int
@@ -33,7 +37,8 @@ class Problem:
     text: str
 
     def __str__(self) -> str:
-        return f"round {self.round}, rank {self.rank}, block {self.block}: {self.kind}: {self.text}"
+        when = f"round {self.round + 1}" if self.round >= 0 else "never written"
+        return f"{when}, rank {self.rank}, block {self.block}: {self.kind}: {self.text}"
 
 
 @dataclass
@@ -92,8 +97,6 @@ class Replay:
         self.gets = self._expand(table.gets, table.gets.space)
         self.moves = self._expand(table.moves, table.moves.space)
         self.sources = self._expand(table.moves, table.moves.source)
-        self.state = self._before()
-        self.written = np.full(len(self.state.spoilt), -1)
 
     def cell(self, space: int | Ints, rank: int | Ints, block: int | Ints) -> Ints:
         place = np.searchsorted(self.spaces, space)
@@ -112,8 +115,14 @@ class Replay:
         block = (rows.first[row] + offset) % self.table.blocks
         return Blocks(rows.round[row], row, rows.rank[row], block, self.cell(space[row], rows.rank[row], block))
 
-    def _before(self) -> Value:
-        """DATA and INPUT start with each rank's own contribution."""
+    @cached_property
+    def written(self) -> Ints:
+        """The round that wrote each cell last; -1 if none did."""
+        return np.full(len(self.state.spoilt), -1)
+
+    @cached_property
+    def state(self) -> Value:
+        """What every cell holds. DATA and INPUT start with each rank's own contribution."""
         p, blocks = self.table.p, self.table.blocks
         rank, block = np.arange(p)[:, None], np.arange(blocks)
         place = Place(p, rank, block, self.table.root, self.table.workers)

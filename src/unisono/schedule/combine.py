@@ -9,6 +9,7 @@ import numpy as np
 
 from .arithmetic import in_rank_order, only, where
 from .ir import (
+    ALL,
     COPY,
     EVERY_BLOCK,
     NOBODY,
@@ -116,7 +117,7 @@ def pipelined(original: Pattern, *, name: str, summary: str, width: Callable[...
     """
 
     def staggered(p: int, r: Number, segments: int, **parameters: Any) -> Rounds:
-        stages = list(original(p, r, **parameters))
+        stages = list(_singly(original(p, r, **parameters)))
         tau = rounds(len(stages) - 1 + segments if stages else 0)
         blocks = width(p, **only_named(named_parameters(width), parameters))
 
@@ -124,10 +125,19 @@ def pipelined(original: Pattern, *, name: str, summary: str, width: Callable[...
             live = (segment >= 0) & (segment < segments)
             return on(iter([stage]), real=lambda i: i, member=live, blocks=blocks, first=lambda b: b + segment * blocks)
 
-        yield from together(*(stage_at(stage, tau - i) for i, stage in enumerate(stages)))
+        for staged in zip(*(stage_at(stage, tau - i) for i, stage in enumerate(stages)), strict=True):
+            idle = Put(tau * 0 + NOBODY, ALL)  # a rank that does nothing still counts the rounds
+            yield (idle, *(operation for round_ in staged for operation in operations(round_)))
 
     parameters = original.parameters | {"segments"}
     return Pattern(staggered, name, summary, parameters, original.alike, stage=original, width=width)
+
+
+def _singly(stream: Rounds) -> Rounds:
+    """The stream, one round at a time."""
+    head = _Head(stream)
+    while head.load():
+        yield tuple(head.take(1))
 
 
 def _is_whole(span: Span) -> bool:
@@ -161,4 +171,6 @@ class _Head:
     def take(self, count: int) -> Iterator[Operation]:
         part = slice(self.position, self.position + count)
         self.position, self.remaining = part.stop, self.remaining - count
+        if part.start == 0 and self.remaining == 0:
+            return iter(self.operations)
         return (_map_fields(lambda x: x[part] if length(x) > 1 else x, operation) for operation in self.operations)
