@@ -32,18 +32,21 @@ class Machine:
     hosts: tuple[int, ...] = ()
 
     @property
+    def links(self) -> tuple[Link, ...]:
+        """The kinds of links."""
+        return (self.link, self.local) if self.local is not None and self.hosts else (self.link,)
+
+    @property
     def uniform(self) -> bool:
         """Do all links cost the same?"""
-        return self.local is None or not self.hosts
+        return len(self.links) == 1
 
-    def between(self, rank: Number, peer: Number) -> Link:
-        """The link of each pair; its fields are arrays if the machine has two kinds of link."""
-        if self.local is None or not self.hosts:
-            return self.link
-        same = self._host_of[rank] == self._host_of[peer]
-        alpha: Any = np.where(same, self.local.alpha, self.link.alpha)
-        beta: Any = np.where(same, self.local.beta, self.link.beta)
-        return Link(alpha, beta)
+    def kinds_of_link(self, rank: Number, peer: Number) -> tuple[Any, ...]:
+        """For each kind of link, which pairs of rank and peer it joins."""
+        if self.uniform:
+            return (True,)
+        near = self._host_of[rank] == self._host_of[peer]
+        return ~near, near
 
     @cached_property
     def _host_of(self) -> Ints:

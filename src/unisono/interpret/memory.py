@@ -25,7 +25,7 @@ def extra_memory(table: Table, nbytes: int) -> Ints:
     cells = np.unique(written)
     space, rank, block = np.unravel_index(cells, (len(replay.spaces), table.p, table.blocks))
     low, high = table.collective.after(Place(table.p, rank, block, table.root, table.workers))
-    promised = (np.array(replay.spaces)[space] == DATA) & (np.broadcast_to(low, cells.shape) < high)
+    promised = (replay.spaces[space] == DATA) & (np.broadcast_to(low, cells.shape) < high)
     cells, rank, block = cells[~promised], rank[~promised], block[~promised]
 
     begin = np.full(len(cells), table.rounds)

@@ -150,10 +150,12 @@ def _price_phase(schedule: Schedule, phase: Pattern, layout: Layout, machine: Ma
     for start in range(0, len(kinds.ranks), kinds.at_once):
         part = slice(start, start + kinds.at_once)
         ranks = kinds.ranks[part].reshape(-1, 1)
-        ledgers = [Ledger.of(operations(yielded), ranks, size, machine) for yielded in schedule.rounds(ranks, pattern)]
-        ledger = Ledger.joined(ledgers, len(ranks)).staggered(segments)
-        per_rank[:, part] = ledger.out.sum(axis=0), ledger.into.sum(axis=0), ledger.reduced.sum(axis=0)
-        of_part = ledger.busiest(machine.gamma, kinds.delay[part])
+        ledgers = (Ledger.of(operations(yielded), ranks, size, machine) for yielded in schedule.rounds(ranks, pattern))
+        of_rounds = [np.zeros((4, 0))]
+        for ledger in Ledger.staggered(list(ledgers), segments) if segments > 1 else ledgers:
+            per_rank[:, part] += ledger.per_rank()
+            of_rounds.append(ledger.busiest(kinds.delay[part]))
+        of_part = np.concatenate(of_rounds, axis=1)
         busiest = of_part if busiest is None else np.maximum(busiest, of_part)
     assert busiest is not None, "there is at least one rank"
     time, talks, wire, arithmetic = busiest.sum(axis=1)

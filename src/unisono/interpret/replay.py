@@ -90,9 +90,8 @@ class Replay:
         self.table = table
         self.problems: list[Problem] = []
         self.fatal: list[Problem] = []
-        self.spaces = sorted(
-            {DATA, INPUT, *table.puts.space, *table.gets.space, *table.moves.space, *table.moves.source}
-        )
+        used = (table.puts.space, table.gets.space, table.moves.space, table.moves.source)
+        self.spaces = np.unique(np.concatenate([[DATA, INPUT], *used]))
         self.puts = self._expand(table.puts, table.puts.space)
         self.gets = self._expand(table.gets, table.gets.space)
         self.moves = self._expand(table.moves, table.moves.space)

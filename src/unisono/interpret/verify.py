@@ -85,10 +85,12 @@ def _after(replay: Replay) -> tuple[list[Problem], bool]:
 
 
 def _interval_bits(low: NDArray[np.int64], high: NDArray[np.int64], words: int) -> NDArray[np.uint64]:
-    """The sets {low, …, high - 1} as words of bits."""
+    """The sets {low, …, high - 1} as words of bits; there are few different ones."""
+    intervals, which = np.unique(np.stack([low, high]), axis=1, return_inverse=True)
     position = np.arange(words * WORD)
-    inside = (position >= low[:, None]) & (position < high[:, None])
-    return np.packbits(inside, axis=1, bitorder="little").view(np.uint64)
+    inside = (position >= intervals[0][:, None]) & (position < intervals[1][:, None])
+    bits: NDArray[np.uint64] = np.packbits(inside, axis=1, bitorder="little").view(np.uint64)
+    return bits[which]
 
 
 def _list(ranks: list[int]) -> str:

@@ -55,22 +55,22 @@ class Algorithm:
             known = ", ".join(sorted(self.parameters)) or "none"
             raise ScheduleError(f"{self.name} has no parameter {min(unknown)!r}; it has: {known}")
         chosen = {name: parameter.default(p) for name, parameter in self.parameters.items()} | parameters
-        for name, parameter in self.parameters.items():
-            if not parameter.valid(p, chosen[name]):
-                raise ScheduleError(f"{self.name} on {p} ranks: {name} is {parameter.rule}, not {chosen[name]!r}")
+        for name, value in parameters.items():
+            if not self.parameters[name].valid(p, value):
+                raise ScheduleError(f"{self.name} on {p} ranks: {name} is {self.parameters[name].rule}, not {value!r}")
 
-        def value(function: Callable[..., Any]) -> Any:
+        def of(function: Callable[..., Any]) -> Any:
             return function(p, **only_named(named_parameters(function), chosen))
 
-        workers = value(self.workers) if self.workers else p
+        workers = of(self.workers) if self.workers else p
         return Schedule(
             collective=self.collective,
             name=self.name,
             pattern=self.pattern,
             p=p,
             root=root,
-            blocks=value(self.blocks),
+            blocks=of(self.blocks),
             workers=workers,
-            shares=value(self.shares) if self.shares else None,
+            shares=of(self.shares) if self.shares else None,
             parameters=chosen | {"workers": workers},
         )
