@@ -25,7 +25,8 @@ $(STAMP): pyproject.toml CMakeLists.txt $(NATIVE) $(PACKAGES)
 	touch $@
 
 demo: setup  ## see it work
-	$(BIN)/python examples/demo.py
+	mkdir -p build
+	$(BIN)/python examples/demo.py build/ring-allreduce.svg
 
 test: lint native-test  ## everything that has to hold before a change is accepted
 	$(BIN)/pytest -n 2

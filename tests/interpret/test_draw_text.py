@@ -27,24 +27,24 @@ rank   b0 b1 b2 b3   rank   b0 b1 b2 b3
 
 round 1: 2 of 4 summed · 0 of 16 done    round 2: 3 of 4 summed · 0 of 16 done
 rank  sends    b0 b1 b2 b3               rank  sends    b0 b1 b2 b3
-   0  b1 ⇒ 3    ○  ○  2  ○                  0  b2 ⇒ 3    ○  ○  2  3
-   1  b2 ⇒ 0    ○  ○  ○  2                  1  b3 ⇒ 0    3  ○  ○  2
-   2  b3 ⇒ 1    2  ○  ○  ○                  2  b0 ⇒ 1    2  3  ○  ○
-   3  b0 ⇒ 2    ○  2  ○  ○                  3  b1 ⇒ 2    ○  2  3  ○
+   0  b3 ⇒ 1    ○  ○  2  ○                  0  b2 ⇒ 1    ○  3  2  ○
+   1  b0 ⇒ 2    ○  ○  ○  2                  1  b3 ⇒ 2    ○  ○  3  2
+   2  b1 ⇒ 3    2  ○  ○  ○                  2  b0 ⇒ 3    2  ○  ○  3
+   3  b2 ⇒ 0    ○  2  ○  ○                  3  b1 ⇒ 0    3  2  ○  ○
 
 round 3: 4 of 4 summed · 4 of 16 done    round 4: 4 of 4 summed · 8 of 16 done
 rank  sends    b0 b1 b2 b3               rank  sends    b0 b1 b2 b3
-   0  b3 ⇒ 3    ●  ○  2  3                  0  b0 → 1    ●  ○  2  ●
-   1  b0 ⇒ 0    3  ●  ○  2                  1  b1 → 2    ●  ●  ○  2
-   2  b1 ⇒ 1    2  3  ●  ○                  2  b2 → 3    2  ●  ●  ○
-   3  b2 ⇒ 2    ○  2  3  ●                  3  b3 → 0    ○  2  ●  ●
+   0  b1 ⇒ 1    ●  3  2  ○                  0  b0 → 1    ●  3  2  ●
+   1  b2 ⇒ 2    ○  ●  3  2                  1  b1 → 2    ●  ●  3  2
+   2  b3 ⇒ 3    2  ○  ●  3                  2  b2 → 3    2  ●  ●  3
+   3  b0 ⇒ 0    3  2  ○  ●                  3  b3 → 0    3  2  ●  ●
 
 round 5: 4 of 4 summed · 12 of 16 done   round 6: 4 of 4 summed · 16 of 16 done
 rank  sends    b0 b1 b2 b3               rank  sends    b0 b1 b2 b3
-   0  b3 → 1    ●  ○  ●  ●                  0  b2 → 1    ●  ●  ●  ●
-   1  b0 → 2    ●  ●  ○  ●                  1  b3 → 2    ●  ●  ●  ●
-   2  b1 → 3    ●  ●  ●  ○                  2  b0 → 3    ●  ●  ●  ●
-   3  b2 → 0    ○  ●  ●  ●                  3  b1 → 0    ●  ●  ●  ●
+   0  b3 → 1    ●  3  ●  ●                  0  b2 → 1    ●  ●  ●  ●
+   1  b0 → 2    ●  ●  3  ●                  1  b3 → 2    ●  ●  ●  ●
+   2  b1 → 3    ●  ●  ●  3                  2  b0 → 3    ●  ●  ●  ●
+   3  b2 → 0    3  ●  ●  ●                  3  b1 → 0    ●  ●  ●  ●
 
 · nothing   ○ one contribution   2 … sum of so many   ● all that belong there (up to 4)
 → copied   ⇒ added to what is there
