@@ -84,3 +84,17 @@ def test_a_name_is_taken_once() -> None:
     register("allgather")(backward_ring)
     with pytest.raises(ScheduleError, match="already"):
         register("allgather")(backward_ring)
+
+
+@pytest.mark.parametrize("mistake", ["if", "type", "nothing"])
+def test_a_pattern_that_does_not_work_on_an_array_of_ranks_is_told_how_to(mistake: str) -> None:
+    def own(p: int, r: int, root: int) -> Iterator[object]:
+        if mistake == "if" and r == root and p > 1:
+            yield Put((r + 1) % p, Span(0))
+        if mistake == "type":
+            yield "hello"
+        if mistake == "nothing":
+            yield None
+
+    with pytest.raises(ScheduleError, match=r"broadcast 'own' cannot be unrolled on \d+ ranks: .* where\(condition"):
+        register("broadcast", blocks=lambda p: 1)(own)

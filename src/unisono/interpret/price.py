@@ -1,7 +1,7 @@
 """What a schedule costs in the α-β-γ model, exactly.
 
 A round costs its busiest rank α + max(bytes out, bytes in)·β + bytes reduced·γ, and the next one starts when all are
-through. Ranks that are declared alike are counted once; then the busiest of them sends the longest run of blocks.
+through. Ranks that a pattern declares alike are counted once.
 """
 
 from __future__ import annotations
