@@ -73,8 +73,8 @@ def _unrolled(schedule: Schedule) -> Table:
         return schedule.table
     except (ValueError, TypeError, AttributeError, KeyError) as error:
         raise ScheduleError(
-            f"{schedule.collective.name} '{schedule.name}' cannot be unrolled on {schedule.p} ranks: {error}. A pattern "
-            "yields Puts, Gets and Dos whose fields are arithmetic on r that also works on an array of ranks: "
+            f"{schedule.collective.name} '{schedule.name}' cannot be unrolled on {schedule.p} ranks: {error}. It must "
+            "yield Puts, Gets and Dos whose fields are arithmetic on r that also works on an array of ranks: "
             "where(condition, yes, no) instead of if, only(condition, peer) for a peer that some ranks do not have"
         ) from error
 
