@@ -3,6 +3,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "base/build.hpp"
+#include "bind/bind.hpp"
 
 namespace nb = nanobind;
 
@@ -23,4 +24,8 @@ NB_MODULE(_native, module) {
         },
         nb::sig("def build_info() -> dict[str, str | int | list[str]]"),
         "What the native module was built from, and what it found to run on.");
+
+    unisono::bind::errors(module);
+    unisono::bind::reductions(module);
+    unisono::bind::executor(module);
 }

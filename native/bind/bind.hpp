@@ -1,0 +1,11 @@
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+namespace unisono::bind {
+
+void errors(nanobind::module_& module);
+void executor(nanobind::module_& module);
+void reductions(nanobind::module_& module);
+
+}  // namespace unisono::bind

@@ -1,0 +1,29 @@
+#include "execute/executor.hpp"
+
+#include "base/error.hpp"
+#include "execute/run.hpp"
+
+namespace unisono {
+
+Executor::Executor(int rank, std::vector<std::unique_ptr<Link>> links, std::vector<Life> lives,
+                   bool more_ranks_than_cores)
+    : rank_(rank),
+      links_(std::move(links)),
+      lives_(std::move(lives)),
+      more_ranks_than_cores_(more_ranks_than_cores) {
+    counters_.sent.resize(links_.size());
+    counters_.received.resize(links_.size());
+}
+
+Executor::~Executor() = default;
+
+void Executor::run(const Program& program, const Call& call, const std::function<void()>& interrupt) {
+    if (broken_) throw PeerLost("an earlier call failed, so this communicator is closed");
+    broken_ = true;  // unless we get through
+    Run(*this, program, call).go(interrupt);
+    broken_ = false;
+    ++sequence_;
+    ++counters_.calls;
+}
+
+}  // namespace unisono

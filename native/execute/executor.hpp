@@ -1,0 +1,87 @@
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <vector>
+
+#include "base/dtype.hpp"
+#include "base/fd.hpp"
+#include "execute/program.hpp"
+#include "reduce/reduce.hpp"
+#include "transport/link.hpp"
+#include "transport/wait.hpp"
+
+namespace unisono {
+
+using Clock = std::chrono::steady_clock;
+
+/// The peers are in another call, or in the same one with other arguments.
+struct Mismatch : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+
+/// The memory and the arguments of one call; sizes and offsets are in bytes, one of each per block.
+struct Call {
+    const std::byte* in;
+    std::byte* out;
+    std::span<const std::uint64_t> sizes;
+    std::span<const std::uint64_t> in_offsets;
+    std::span<const std::uint64_t> out_offsets;
+    Dtype dtype;
+    Op op;
+    std::uint64_t fingerprint;  // of everything that all ranks have to agree on
+    Clock::time_point deadline;
+};
+
+/// What went over the links, without headers.
+struct Counters {
+    std::uint64_t calls = 0;
+    std::vector<std::uint64_t> sent;      // bytes to each peer
+    std::vector<std::uint64_t> received;  // bytes from each peer
+};
+
+/// A process of this host, and the rank that it is.
+struct Life {
+    int rank;
+    Fd process;
+};
+
+/// Runs programs over the links of one rank, one at a time. After a failure it runs nothing any more.
+class Executor {
+  public:
+    /// `links` has a link for every peer, and nothing for the rank itself. `lives` are descriptors of
+    /// processes (pidfd) of ranks that share this host: memory does not tell when the process that wrote to
+    /// it dies.
+    Executor(int rank, std::vector<std::unique_ptr<Link>> links, std::vector<Life> lives,
+             bool more_ranks_than_cores);
+    Executor(const Executor&) = delete;
+    Executor& operator=(const Executor&) = delete;
+    ~Executor();
+
+    /// Blocks until the program is through; calls `interrupt` now and then, which may throw.
+    void run(const Program& program, const Call& call, const std::function<void()>& interrupt);
+
+    const Counters& counters() const { return counters_; }
+    int rank() const { return rank_; }
+    int size() const { return static_cast<int>(links_.size()); }
+
+  private:
+    class Run;
+
+    int rank_;
+    std::vector<std::unique_ptr<Link>> links_;
+    std::vector<Life> lives_;
+    bool more_ranks_than_cores_;
+    Counters counters_;
+    std::vector<std::byte> scratch_;
+    std::uint64_t sequence_ = 0;
+    bool broken_ = false;
+};
+
+}  // namespace unisono

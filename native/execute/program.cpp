@@ -1,0 +1,82 @@
+#include "execute/program.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+
+namespace unisono {
+
+namespace {
+
+void require(bool condition, std::size_t row, const char* what) {
+    if (!condition) throw std::invalid_argument("instruction " + std::to_string(row) + ": " + what);
+}
+
+bool within(std::int32_t value, std::size_t count) {
+    return value >= 0 && static_cast<std::size_t>(value) < count;
+}
+
+}  // namespace
+
+Program::Program(int rank, int ranks, int blocks, std::vector<std::int32_t> slots,
+                 std::vector<Instruction> instructions, std::vector<std::int32_t> waits_for,
+                 std::vector<std::int32_t> waits_from)
+    : blocks_(blocks),
+      slots_(std::move(slots)),
+      instructions_(std::move(instructions)),
+      waits_for_(std::move(waits_for)),
+      waits_from_(std::move(waits_from)) {
+    check(rank, ranks);
+    for (std::size_t i = 0; i < instructions_.size(); ++i) {
+        const auto& instruction = instructions_[i];
+        const auto row = static_cast<std::int32_t>(i);
+        if (instruction.kind == Kind::local) {
+            locals_.push_back(row);
+            continue;
+        }
+        messages_ = std::max(messages_, instruction.message + 1);
+        auto known = std::ranges::find(traffic_, instruction.peer, &Traffic::peer);
+        if (known == traffic_.end()) known = traffic_.insert(known, Traffic{instruction.peer, {}, {}});
+        (instruction.kind == Kind::send ? known->sends : known->receives).push_back(row);
+    }
+}
+
+std::span<const std::int32_t> Program::waits_of(std::int32_t instruction) const {
+    const auto i = static_cast<std::size_t>(instruction);
+    const auto begin = static_cast<std::size_t>(waits_from_[i]),
+               end = static_cast<std::size_t>(waits_from_[i + 1]);
+    return std::span(waits_for_).subspan(begin, end - begin);
+}
+
+void Program::check(int rank, int ranks) const {
+    const auto count = instructions_.size();
+    require(waits_from_.size() == count + 1 && waits_from_.front() == 0, count,
+            "waits do not fit the instructions");
+    require(static_cast<std::size_t>(waits_from_.back()) == waits_for_.size(), count, "waits do not fit");
+    require(std::ranges::is_sorted(waits_from_), count, "waits are not in order");
+    for (const auto block : slots_)
+        require(within(block, static_cast<std::size_t>(blocks_)), 0, "slot of no block");
+    for (std::size_t i = 0; i < count; ++i) {
+        const auto& [kind, peer, how, message, block, target, source, operand] = instructions_[i];
+        require(kind == Kind::send || kind == Kind::receive || kind == Kind::local, i, "unknown kind");
+        require(how == How::copy || how == How::reduce_before || how == How::reduce_after, i, "unknown how");
+        require(within(block, static_cast<std::size_t>(blocks_)), i, "no such block");
+        if (kind != Kind::local)
+            require(within(peer, static_cast<std::size_t>(ranks)) && peer != rank && message >= 0, i,
+                    "no such peer");
+        require(kind == Kind::send || target.exists(), i, "writes nowhere");
+        require(kind == Kind::receive || source.exists(), i, "reads nowhere");
+        require(how == How::copy || operand.exists(), i, "reduces with nothing");
+        for (const auto& home : {target, source, operand}) {
+            if (!home.exists()) continue;
+            const bool is_slot = home.area == static_cast<std::int32_t>(Area::slot);
+            require(home.area <= static_cast<std::int32_t>(Area::slot), i, "unknown area");
+            require(is_slot ? within(home.number, slots_.size()) : home.number == block, i, "no such place");
+        }
+        require(target.area != static_cast<std::int32_t>(Area::in), i, "writes into the input");
+        for (const auto wait : waits_of(static_cast<std::int32_t>(i)))
+            require(within(wait, i), i, "waits for what comes later");
+    }
+}
+
+}  // namespace unisono

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace unisono {
+
+enum class Kind : std::int32_t { send, receive, local };
+enum class How : std::int32_t { copy, reduce_before, reduce_after };
+enum class Area : std::int32_t { in, out, slot };
+
+/// Where a block lies: the caller's input or output, or a scratch slot. Nowhere is area -1.
+struct Home {
+    std::int32_t area;
+    std::int32_t number;
+
+    bool exists() const { return area >= 0; }
+    bool operator==(const Home&) const = default;
+};
+
+/// One row of a lowered program; the layout is that of interpret/lower.py.
+struct Instruction {
+    Kind kind;
+    std::int32_t peer;
+    How how;
+    std::int32_t message;
+    std::int32_t block;
+    Home target;
+    Home source;
+    Home operand;
+};
+static_assert(sizeof(Instruction) == 11 * sizeof(std::int32_t));
+
+/// What one rank does, for blocks of any size. Checked when made, so that running it needs no checks.
+class Program {
+  public:
+    Program(int rank, int ranks, int blocks, std::vector<std::int32_t> slots,
+            std::vector<Instruction> instructions, std::vector<std::int32_t> waits_for,
+            std::vector<std::int32_t> waits_from);
+
+    /// A peer, and the sends to it and receives from it, in order.
+    struct Traffic {
+        int peer;
+        std::vector<std::int32_t> sends;
+        std::vector<std::int32_t> receives;
+    };
+
+    int blocks() const { return blocks_; }
+    std::span<const std::int32_t> slots() const { return slots_; }
+    std::span<const Instruction> instructions() const { return instructions_; }
+    std::span<const std::int32_t> waits_of(std::int32_t instruction) const;
+    std::span<const Traffic> traffic() const { return traffic_; }
+    std::span<const std::int32_t> locals() const { return locals_; }
+    int messages() const { return messages_; }
+
+  private:
+    void check(int rank, int ranks) const;
+
+    int blocks_;
+    int messages_ = 0;
+    std::vector<std::int32_t> slots_;
+    std::vector<Instruction> instructions_;
+    std::vector<std::int32_t> waits_for_;
+    std::vector<std::int32_t> waits_from_;
+    std::vector<Traffic> traffic_;
+    std::vector<std::int32_t> locals_;
+};
+
+}  // namespace unisono

@@ -1,0 +1,263 @@
+#include "execute/run.hpp"
+
+#include <poll.h>
+
+#include <algorithm>
+
+#include "base/error.hpp"
+
+namespace unisono {
+
+namespace {
+
+/// Bytes that are reduced or copied before other links get their turn; they stay in the cache.
+constexpr std::size_t chunk = 128 * 1024;
+
+constexpr auto interrupt_every = std::chrono::milliseconds(20);
+
+}  // namespace
+
+Executor::Run::Run(Executor& executor, const Program& program, const Call& call)
+    : executor_(executor),
+      program_(program),
+      call_(call),
+      message_bytes_(static_cast<std::size_t>(program.messages())),
+      progress_(program.instructions().size()),
+      done_(program.instructions().size()),
+      remaining_(program.instructions().size()),
+      element_(unisono::size_of(call.dtype)) {
+    std::size_t scratch = 0;
+    for (const auto block : program.slots()) {
+        slot_offsets_.push_back(scratch);
+        scratch += (call.sizes[index(block)] + 63) / 64 * 64;
+    }
+    if (executor.scratch_.size() < scratch) executor.scratch_.resize(scratch);
+    for (const auto& each : program.instructions())
+        if (each.kind != Kind::local) message_bytes_[index(each.message)] += call.sizes[index(each.block)];
+    for (const auto& traffic : program.traffic())
+        lanes_.push_back(Lane{&traffic, executor.links_[index(traffic.peer)].get()});
+}
+
+void Executor::Run::go(const std::function<void()>& interrupt) {
+    std::vector<const Link*> links;
+    for (const auto& lane : lanes_) links.push_back(lane.link);
+    Waiter waiter(links, executor_.more_ranks_than_cores_);
+    auto look_up = Clock::now() + interrupt_every;
+    int idle_looks = 0;
+    while (remaining_ > 0) {
+        if (step()) {
+            waiter.reset();
+            idle_looks = 0;
+            continue;
+        }
+        if (!waiter.pause()) continue;
+        if (const auto now = Clock::now(); now >= look_up) {
+            interrupt();
+            if (now >= call_.deadline) throw_deadline();
+            // What a peer wrote before it died still counts, so that its end is no reason to stop while bytes
+            // move.
+            if (++idle_looks > 1) throw_if_a_peer_died();
+            look_up = now + interrupt_every;
+        }
+    }
+}
+
+bool Executor::Run::step() {
+    bool progress = false;
+    for (const auto row : program_.locals()) progress |= !done_[index(row)] && copy_or_reduce_locally(row);
+    for (auto& lane : lanes_) {
+        try {
+            progress |= send(lane);
+            progress |= receive(lane);
+        } catch (const PeerLost& lost) {
+            throw PeerLost("rank " + std::to_string(executor_.rank_) + " lost rank " +
+                           std::to_string(lane.traffic->peer) + ": " + lost.what());
+        }
+    }
+    return progress;
+}
+
+bool Executor::Run::send(Lane& lane) {
+    bool progress = false;
+    while (lane.next_send < lane.traffic->sends.size()) {
+        const auto row = lane.traffic->sends[lane.next_send];
+        std::size_t limit = 0;
+        if (!may_advance(row, limit)) break;
+        const auto message = instruction(row).message;
+        if (lane.sending != message) {
+            lane.sending = message;
+            lane.header_sent = 0;
+            lane.out = Frame{executor_.sequence_, call_.fingerprint, message_bytes_[index(message)]};
+        }
+        const auto header = std::as_bytes(std::span(&lane.out, 1)).subspan(lane.header_sent);
+        const std::size_t done = progress_[index(row)];
+        const std::array<Bytes, 2> parts{header,
+                                         Bytes(address(instruction(row).source) + done, limit - done)};
+        const std::size_t taken = lane.link->try_send(parts);
+        const std::size_t of_header = std::min(taken, header.size());
+        lane.header_sent += of_header;
+        executor_.counters_.sent[index(lane.traffic->peer)] += taken - of_header;
+        progress |= taken > 0;
+        if (lane.header_sent < sizeof(Frame)) break;
+        advance(row, taken - of_header);
+        if (!done_[index(row)]) break;
+        ++lane.next_send;
+    }
+    return progress;
+}
+
+bool Executor::Run::receive(Lane& lane) {
+    bool progress = false;
+    while (lane.next_receive < lane.traffic->receives.size()) {
+        const auto row = lane.traffic->receives[lane.next_receive];
+        if (lane.receiving != instruction(row).message) {
+            const auto before = lane.header_received;
+            const bool complete_header = receive_header(lane, instruction(row).message);
+            progress |= complete_header || lane.header_received != before;
+            if (!complete_header) break;
+        }
+        progress |= receive_block(lane, row);
+        if (!done_[index(row)]) break;
+        ++lane.next_receive;
+    }
+    return progress;
+}
+
+bool Executor::Run::receive_header(Lane& lane, std::int32_t message) {
+    const auto rest = std::span(lane.in).subspan(lane.header_received);
+    lane.header_received += lane.link->try_receive(rest);
+    if (lane.header_received < sizeof(Frame)) return false;
+    Frame frame{};
+    std::memcpy(&frame, lane.in.data(), sizeof(Frame));
+    if (frame.sequence != executor_.sequence_ || frame.fingerprint != call_.fingerprint ||
+        frame.bytes != message_bytes_[index(message)])
+        throw Mismatch("rank " + std::to_string(lane.traffic->peer) + " is in call " +
+                       std::to_string(frame.sequence) + " and sends " + std::to_string(frame.bytes) +
+                       " bytes, rank " + std::to_string(executor_.rank_) + " is in call " +
+                       std::to_string(executor_.sequence_) + " and awaits " +
+                       std::to_string(message_bytes_[index(message)]) +
+                       ": all ranks have to make the same calls with the same arguments in the same order");
+    lane.header_received = 0;
+    lane.receiving = message;
+    return true;
+}
+
+bool Executor::Run::receive_block(Lane& lane, std::int32_t row) {
+    std::size_t limit = 0;
+    if (!may_advance(row, limit)) return false;
+    const std::size_t done = progress_[index(row)], rest = std::min(limit - done, chunk);
+    std::size_t received = 0;
+    if (size_of_block(row) > 0) {
+        const bool reduces = instruction(row).how != How::copy;
+        auto* target = address(instruction(row).target) + done;
+        received = reduces ? reduce_arrived(lane, row, rest) : lane.link->try_receive({target, rest});
+        executor_.counters_.received[index(lane.traffic->peer)] += received;
+        if (received == 0) return false;
+    }
+    advance(row, received);
+    return true;
+}
+
+std::size_t Executor::Run::reduce_arrived(Lane& lane, std::int32_t row, std::size_t limit) {
+    // Bytes of an element may arrive apart: the first ones wait in `partial`, and count when the last has
+    // come.
+    if (lane.partial_bytes > 0) {
+        const auto missing =
+            std::span(lane.partial).subspan(lane.partial_bytes, element_ - lane.partial_bytes);
+        lane.partial_bytes += lane.link->try_receive(missing);
+        if (lane.partial_bytes < element_) return 0;
+        lane.partial_bytes = 0;
+        combine_into_target(row, lane.partial.data(), element_);
+        return element_;
+    }
+    const auto arrived = lane.link->peek(limit);
+    const std::size_t whole = arrived.size() / element_ * element_;
+    if (whole > 0) {
+        combine_into_target(row, arrived.data(), whole);
+        lane.link->consume(whole);
+    } else if (!arrived.empty() && limit >= element_) {
+        lane.partial_bytes = lane.link->try_receive(std::span(lane.partial).first(element_));
+    }
+    return whole;
+}
+
+bool Executor::Run::copy_or_reduce_locally(std::int32_t row) {
+    std::size_t limit = 0;
+    if (!may_advance(row, limit)) return false;
+    const std::size_t done = progress_[index(row)];
+    const std::size_t bytes = std::min(limit - done, chunk) / element_ * element_;
+    if (bytes == 0 && size_of_block(row) > 0) return false;
+    const auto* source = address(instruction(row).source) + done;
+    if (instruction(row).how == How::copy)
+        std::memmove(address(instruction(row).target) + done, source, bytes);
+    else
+        combine_into_target(row, source, bytes);
+    advance(row, bytes);
+    return true;
+}
+
+void Executor::Run::combine_into_target(std::int32_t row, const std::byte* other, std::size_t bytes) {
+    const auto& [kind, peer, how, message, block, target, source, operand] = instruction(row);
+    auto* into = address(target) + progress_[index(row)];
+    const auto* present = address(operand) + progress_[index(row)];
+    if (into != present) std::memcpy(into, present, bytes);
+    combine(call_.op, call_.dtype, into, other, bytes / element_, how == How::reduce_before);
+}
+
+std::byte* Executor::Run::address(Home home) const {
+    const auto number = index(home.number);
+    switch (static_cast<Area>(home.area)) {
+        case Area::in:
+            return const_cast<std::byte*>(call_.in) +
+                   call_.in_offsets[number];  // never a target: Program checks
+        case Area::out:
+            return call_.out + call_.out_offsets[number];
+        case Area::slot:
+            return executor_.scratch_.data() + slot_offsets_[number];
+    }
+    return nullptr;
+}
+
+/// Is there something to do, and up to which byte?
+bool Executor::Run::may_advance(std::int32_t row, std::size_t& limit) const {
+    limit = size_of_block(row);
+    for (const auto wait : program_.waits_of(row)) {
+        if (done_[index(wait)]) continue;
+        if (limit == 0 || instruction(wait).block != instruction(row).block) return false;
+        limit = std::min(limit, progress_[index(wait)]);
+    }
+    return limit > progress_[index(row)] || size_of_block(row) == 0;
+}
+
+void Executor::Run::advance(std::int32_t row, std::size_t bytes) {
+    progress_[index(row)] += bytes;
+    if (progress_[index(row)] == size_of_block(row)) {
+        done_[index(row)] = 1;
+        --remaining_;
+    }
+}
+
+void Executor::Run::throw_if_a_peer_died() const {
+    std::vector<pollfd> ends;
+    for (const auto& life : executor_.lives_) ends.push_back({life.process.number(), POLLIN, 0});
+    if (::poll(ends.data(), ends.size(), 0) <= 0) return;
+    for (std::size_t i = 0; i < ends.size(); ++i)
+        if (ends[i].revents != 0)
+            throw PeerLost("rank " + std::to_string(executor_.rank_) + " lost rank " +
+                           std::to_string(executor_.lives_[i].rank) + ": its process has ended");
+}
+
+void Executor::Run::throw_deadline() const {
+    std::string awaited;
+    for (const auto& lane : lanes_) {
+        const bool sends = lane.next_send < lane.traffic->sends.size();
+        const bool receives = lane.next_receive < lane.traffic->receives.size();
+        if (sends || receives)
+            awaited +=
+                (awaited.empty() ? "" : ", ") + std::string("rank ") + std::to_string(lane.traffic->peer);
+    }
+    throw DeadlineExceeded("rank " + std::to_string(executor_.rank_) + " has waited for " + awaited +
+                           " in call " + std::to_string(executor_.sequence_));
+}
+
+}  // namespace unisono

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstring>
+#include <string>
+
+#include "execute/executor.hpp"
+
+namespace unisono {
+
+/// What stands before the bytes of every message.
+struct Frame {
+    std::uint64_t sequence;
+    std::uint64_t fingerprint;
+    std::uint64_t bytes;
+};
+
+/// One call on its way. Every instruction advances byte by byte as far as those that it waits for have come.
+class Executor::Run {
+  public:
+    Run(Executor& executor, const Program& program, const Call& call);
+    void go(const std::function<void()>& interrupt);
+
+  private:
+    /// How far the traffic with one peer is.
+    struct Lane {
+        const Program::Traffic* traffic;
+        Link* link;
+        std::size_t next_send = 0;
+        std::size_t next_receive = 0;
+        std::size_t header_sent = 0;      // bytes of the frame of the message that is being sent
+        std::size_t header_received = 0;  // bytes of the frame of the message that is being received
+        std::int32_t sending = -1;        // message
+        std::int32_t receiving = -1;      // message
+        Frame out{};
+        std::array<std::byte, sizeof(Frame)> in{};
+        std::array<std::byte, 8> partial{};  // of an element whose other bytes have not arrived yet
+        std::size_t partial_bytes = 0;
+    };
+
+    bool step();
+    bool send(Lane& lane);
+    bool receive(Lane& lane);
+    bool receive_header(Lane& lane, std::int32_t message);
+    bool receive_block(Lane& lane, std::int32_t row);
+    std::size_t reduce_arrived(Lane& lane, std::int32_t row, std::size_t limit);
+    bool copy_or_reduce_locally(std::int32_t row);
+    void combine_into_target(std::int32_t row, const std::byte* other, std::size_t bytes);
+
+    std::size_t size_of_block(std::int32_t row) const { return call_.sizes[index(instruction(row).block)]; }
+    const Instruction& instruction(std::int32_t row) const { return program_.instructions()[index(row)]; }
+    std::byte* address(Home home) const;
+    bool may_advance(std::int32_t row, std::size_t& limit) const;
+    void advance(std::int32_t row, std::size_t bytes);
+    [[noreturn]] void throw_deadline() const;
+    void throw_if_a_peer_died() const;
+    static std::size_t index(std::int32_t number) { return static_cast<std::size_t>(number); }
+
+    Executor& executor_;
+    const Program& program_;
+    const Call& call_;
+    std::vector<std::size_t> slot_offsets_;
+    std::vector<std::uint64_t> message_bytes_;
+    std::vector<std::size_t> progress_;
+    std::vector<char> done_;
+    std::size_t remaining_;
+    std::size_t element_;
+    std::vector<Lane> lanes_;
+};
+
+}  // namespace unisono

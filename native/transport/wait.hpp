@@ -1,0 +1,76 @@
+#pragma once
+
+#include <poll.h>
+
+#include <chrono>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "transport/link.hpp"
+#include "transport/shm/bell.hpp"
+
+namespace unisono {
+
+/// How long to wait in which way.
+struct Patience {
+    /// Looks without giving the core away; fewer if they take longer than spin_time (a foreign program
+    /// may have the core of the rank that we wait for).
+    int spins = 1000;
+    std::chrono::microseconds spin_time{20};
+    /// Hand-overs of the core before the first sleep, at least for yield_time: a wake-up from sleep costs
+    /// about 80 us, a hand-over 2.
+    int yields = 200;
+    std::chrono::microseconds yield_time{200};
+
+    /// More ranks than cores is normal: then the rank that we wait for needs our core.
+    static Patience with_more_ranks_than_cores() { return {.spins = 20}; }
+};
+
+/// What to do between two looks at the links that brought nothing: spin, then yield, then sleep. A sleep is
+/// short enough to look at deadlines and aborts after it.
+class Waiter {
+  public:
+    /// Waits for any of the links, which outlive it. The links without a descriptor have one bell, that of
+    /// the inbox that they read from.
+    Waiter(std::span<const Link* const> links, Patience patience);
+    Waiter(std::span<const Link* const> links, bool more_ranks_than_cores);
+    Waiter(const Waiter&) = delete;
+    Waiter& operator=(const Waiter&) = delete;
+    ~Waiter();
+
+    /// After a look at the links that brought nothing. The caller has to look at all of them between any
+    /// two calls: a sleep counts on that. Returns whether it gave the core away, so that time may have
+    /// passed.
+    bool pause();
+
+    /// After progress, and when the waiting is over.
+    void reset();
+
+    /// Will the next pause still be a spin? A lock that others need is better released before one that is
+    /// not.
+    bool spins_next() const { return stage_ == Stage::spin; }
+
+  private:
+    enum class Stage { spin, yield, sleep };
+    using Clock = std::chrono::steady_clock;
+
+    void spin();
+    void yield();
+    void sleep();
+    void watch_sockets();
+    void poll_sockets(std::chrono::milliseconds timeout);
+
+    std::span<const Link* const> links_;
+    Patience patience_;
+    Bell* bell_ = nullptr;
+    Stage stage_;
+    int count_ = 0;  // in this stage
+    Clock::time_point since_;
+    bool entered_ = false;  // the bell
+    bool bells_turn_ = true;
+    std::uint32_t ticket_ = 0;
+    std::vector<pollfd> sockets_;
+};
+
+}  // namespace unisono

@@ -1,0 +1,80 @@
+#pragma once
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "expect.hpp"
+#include "transport/shm/ring_link.hpp"
+#include "transport/tcp/tcp_link.hpp"
+
+/// Two ends of one link, both in this process, so that the thread sanitizer sees both.
+struct Pair {
+    std::unique_ptr<unisono::Link> one;
+    std::unique_ptr<unisono::Link> other;
+};
+
+struct Kind {
+    std::string name;
+    std::size_t volume;  // bytes that it moves in a moment
+    std::function<Pair()> connect;
+};
+
+struct Sockets {
+    unisono::Fd one;
+    unisono::Fd other;
+};
+
+/// A connection over loopback.
+inline Sockets connect_sockets(bool tiny_buffers) {
+    const auto shrink = [&](const unisono::Fd& socket) {
+        // With less, windows get smaller than a segment, and every one waits for a timer of 200 ms.
+        const int tiny = 4096;
+        if (!tiny_buffers) return;
+        ::setsockopt(socket.number(), SOL_SOCKET, SO_SNDBUF, &tiny, sizeof tiny);
+        ::setsockopt(socket.number(), SOL_SOCKET, SO_RCVBUF, &tiny, sizeof tiny);
+    };
+    const unisono::Fd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    shrink(listener);  // before listen: what accept returns inherits it
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t length = sizeof address;
+    auto* const general = reinterpret_cast<sockaddr*>(&address);
+    expect(::bind(listener.number(), general, length) == 0, "a free port");
+    expect(::listen(listener.number(), 1) == 0, "a listening socket");
+    expect(::getsockname(listener.number(), general, &length) == 0, "a port number");
+    unisono::Fd one(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    shrink(one);
+    expect(::connect(one.number(), general, length) == 0, "a connection");
+    unisono::Fd other(::accept(listener.number(), nullptr, nullptr));
+    expect(other.valid(), "an accepted connection");
+    return {std::move(one), std::move(other)};
+}
+
+inline Pair connect_tcp(bool tiny_buffers) {
+    auto sockets = connect_sockets(tiny_buffers);
+    return {std::make_unique<unisono::TcpLink>(std::move(sockets.one)),
+            std::make_unique<unisono::TcpLink>(std::move(sockets.other))};
+}
+
+inline Pair connect_rings(std::size_t ring_bytes) {
+    const auto first = std::make_shared<unisono::Inbox>(unisono::Inbox::create(3, ring_bytes));
+    const auto second = std::make_shared<unisono::Inbox>(unisono::Inbox::create(3, ring_bytes));
+    return {std::make_unique<unisono::RingLink>(first, 1, second, 2),
+            std::make_unique<unisono::RingLink>(second, 2, first, 1)};
+}
+
+/// Every kind of link, each as it is used and with so little room that everything comes in pieces.
+inline std::vector<Kind> kinds_of_links() {
+    return {{"tcp", 4'000'000, [] { return connect_tcp(false); }},
+            {"tcp with tiny buffers", 2'000'000, [] { return connect_tcp(true); }},
+            {"rings of 64 bytes", 2'000'000, [] { return connect_rings(64); }},
+            {"rings of 64 KiB", 4'000'000, [] { return connect_rings(64 * 1024); }}};
+}
