@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from .comm.communicator import Communicator as Communicator
+    from .comm.start import init as init
     from .interpret.draw import draw_spacetime as draw_spacetime
     from .interpret.draw import draw_spacetime_text as draw_spacetime_text
     from .interpret.draw import draw_svg as draw_svg
@@ -20,11 +22,14 @@ if TYPE_CHECKING:
     from .interpret.price import price as price
     from .interpret.register import register as register
     from .interpret.verify import verify as verify
+    from .launcher.function import launch as launch
     from .schedule.catalog import algorithms as algorithms
     from .schedule.catalog import find as find
 
 # Imported when first used, so that `import unisono` costs nothing.
 _HOME = {
+    "Communicator": "comm.communicator",
+    "init": "comm.start",
     "Link": "interpret.machine",
     "Machine": "interpret.machine",
     "algorithms": "schedule.catalog",
@@ -35,6 +40,7 @@ _HOME = {
     "explain": "interpret.explain",
     "extra_memory": "interpret.memory",
     "find": "schedule.catalog",
+    "launch": "launcher.function",
     "price": "interpret.price",
     "register": "interpret.register",
     "verify": "interpret.verify",

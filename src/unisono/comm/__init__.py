@@ -1,0 +1,10 @@
+"""Ranks find each other and become linked.
+
+conversation  many sockets in one thread
+frames        what control connections carry
+handshake     who is let in
+control       the star of small messages through rank 0
+rendezvous    everybody gets everybody's card
+doors         where a rank listens meanwhile
+wiring        a link for every pair
+"""

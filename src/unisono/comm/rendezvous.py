@@ -1,0 +1,344 @@
+"""The ranks meet: everybody comes to rank 0, leaves a card, and goes with the cards of all.
+
+Rank 0 listens on the loopback interface, or where the rendezvous address says; then a job key is needed, because
+strangers can come. Who does not fit (another size, a rank that is taken) is told so and turned away, and the others go
+on waiting. Who dies while the others wait ends the meeting for all. Rank 0 is a member like any other; there are no
+threads.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import socket
+import time
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from dataclasses import asdict, dataclass, fields
+from time import monotonic
+from typing import Any, NoReturn
+
+from ..config import Address, Settings
+from ..errors import ConfigError, DeadlineExceeded, PeerLost, UnisonoError
+from .control import Control
+from .conversation import Loop, Talk, connect, hold
+from .frames import Channel, Closed, Frame, Garbled, Kind, describe
+from .handshake import Refused, Secret, admit, introduce, receive_strangers
+
+BACKLOG = 1024
+GRACE = 2.0  # for the word of rank 0 that time is up, beyond that time
+
+
+@dataclass(frozen=True)
+class Card:
+    """Who a rank is, and where it can be reached."""
+
+    rank: int
+    size: int
+    host: str
+    pid: int
+    boot: str
+    addresses: list[str]
+    port: int  # 0: not by TCP
+    unix: str  # "": not by a Unix socket
+
+    def __str__(self) -> str:
+        return f"rank {self.rank} (host {self.host}, pid {self.pid})"
+
+    @classmethod
+    def read(cls, frame: Frame, body: object) -> Card:
+        if not isinstance(body, dict):
+            raise Garbled("a card that is no object")
+        card = Frame(frame.kind, body)
+        kinds = {"int": int, "str": str, "list[str]": list}
+        return cls(**{x.name: card.get(x.name, kinds[str(x.type)]) for x in fields(cls)})
+
+
+@dataclass(frozen=True)
+class Directory:
+    """The cards of all ranks, and what only these ranks know."""
+
+    cards: list[Card]
+    secret: Secret
+
+
+def boot_id() -> str:
+    """The same in all processes of a host until it reboots."""
+    with suppress(OSError), open("/proc/sys/kernel/random/boot_id") as file:
+        return file.read().strip()
+    return ""
+
+
+def is_loopback(address: str) -> bool:
+    return address.startswith("127.") or address == "::1"
+
+
+def listen(host: str, port: int = 0, *, key: str, ports: range | None = None) -> socket.socket:
+    """A listening socket on an address of this machine. A launcher may let port 0 be any free one, and pass it on."""
+    why: OSError = OSError(errno.EADDRNOTAVAIL, "no such address")
+    for family, address in _resolve(host, port):
+        _need_key(address, key)
+        for number in [port] if ports is None else ports:
+            sock = socket.socket(family, socket.SOCK_STREAM)
+            try:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                sock.bind((address[0], number, *address[2:]))
+                sock.listen(BACKLOG)
+            except OSError as error:
+                sock.close()
+                why = error
+            else:
+                sock.setblocking(False)
+                return sock
+    raise why
+
+
+def meet(settings: Settings, card_for: Callable[[str], Card]) -> tuple[Control, Directory]:
+    """Comes to the meeting with the card for the local address that leads there; goes with everybody's card."""
+    point = settings.meeting_point()
+    secret = Secret(settings.job, settings.key.encode())
+    deadline = monotonic() + settings.start_timeout
+    if settings.rank:
+        return _attend(settings, point, secret, card_for, deadline)
+    with _listen_for_job(settings, point) as listener:
+        own = card_for(listener.getsockname()[0])
+        return _Meeting(settings, secret, own, deadline).hold(listener)
+
+
+class _Meeting:
+    """Rank 0's side."""
+
+    def __init__(self, settings: Settings, secret: Secret, own: Card, deadline: float) -> None:
+        self.settings = settings
+        self.secret = secret
+        self.deadline = deadline
+        self.cards = {0: own}
+        self.channels: dict[int, Channel] = {}
+        self.turned_away: list[str] = []
+
+    def hold(self, listener: socket.socket) -> tuple[Control, Directory]:
+        size = self.settings.size
+        with ExitStack() as on_failure:
+            on_failure.callback(self.close)
+            try:
+                with Loop() as loop:
+                    loop.start(receive_strangers(loop, listener, lambda x: self.serve(loop, x), size=size))
+                    loop.run(lambda: len(self.cards) == size, self.deadline)
+                cards = [self.cards[rank] for rank in range(size)]
+                session = secrets.token_hex(16)
+                control = Control(0, [str(card) for card in cards], self.channels)
+                body = {"session": session, "cards": [asdict(card) for card in cards]}
+                with Loop() as loop:
+                    tasks = [loop.start(control.post(rank, Kind.DIRECTORY, body)) for rank in self.channels]
+                    loop.run(lambda: all(task.done for task in tasks), self.deadline)
+            except TimeoutError:
+                self.fail(DeadlineExceeded(self.missing(listener)))
+            except UnisonoError as error:
+                self.fail(error)
+            except BaseException:
+                Control(0, [""], self.channels).abort(PeerLost(f"{self.cards[0]} was interrupted in the rendezvous"))
+                raise
+            on_failure.pop_all()
+        return control, Directory(cards, self.secret.derive(session))
+
+    def serve(self, loop: Loop, channel: Channel) -> Talk[None]:
+        """One who comes: it is let in with its card, told why not, or dropped."""
+        try:
+            rank = yield from admit(channel, self.secret, purpose="control", rank=0)
+        except Refused as error:
+            self.note(f"a connection was refused: {error}")
+            raise
+        frame = yield from channel.receive(Kind.CARD)
+        card = Card.read(frame, frame.body)
+        if objection := self.objection(rank, card):
+            self.note(objection)
+            yield from channel.send(Kind.REFUSED, {"message": objection})
+            raise Refused(objection)
+        _keep_alive(channel.sock)
+        yield from channel.send(Kind.ACCEPTED, {"seconds": max(0.0, self.deadline - monotonic())})
+        if rank in self.cards:  # another one came meanwhile
+            raise Refused(f"{card} is a duplicate")
+        self.cards[rank] = card
+        self.channels[rank] = channel
+        loop.start(self.watch(card, channel))
+
+    def objection(self, rank: int, card: Card) -> str:
+        own, size = self.cards[0], self.settings.size
+        if card.size != size:
+            return f"{card} was started with world size {card.size}, {own} with {size}: both need the same UNISONO_SIZE"
+        if card.rank != rank or not 0 <= rank < size:
+            return f"{card} came to {own}, but its ranks are 0 to {size - 1}"
+        if rank in self.cards:
+            return f"{card} is a duplicate of {self.cards[rank]}: every process needs its own UNISONO_RANK"
+        return ""
+
+    def watch(self, card: Card, channel: Channel) -> Talk[None]:
+        """It has nothing to say now: what comes is its failure, or its end."""
+        control = Control(0, [str(self.cards[0]), *[str(card)] * card.rank], {card.rank: channel})
+        try:
+            yield from control.read(card.rank)
+        except PeerLost as error:
+            raise PeerLost(f"{error}, while rank 0 waited for {_ranks(self.absent())}") from None
+
+    def absent(self) -> list[int]:
+        return [rank for rank in range(self.settings.size) if rank not in self.cards]
+
+    def missing(self, listener: socket.socket) -> str:
+        absent, size = self.absent(), self.settings.size
+        notes = "".join(f"\n  {note}" for note in self.turned_away)
+        return (
+            f"{_ranks(absent)} of {size} did not come to {self.cards[0]}, which listened on "
+            f"{Address(*listener.getsockname()[:2])} for {self.settings.start_timeout:g} s{notes}"
+        )
+
+    def note(self, text: str) -> None:
+        if len(self.turned_away) < 8:
+            self.turned_away.append(text)
+
+    def close(self) -> None:
+        for channel in self.channels.values():
+            channel.close()
+
+    def fail(self, error: UnisonoError) -> NoReturn:
+        Control(0, [""] * self.settings.size, self.channels).abort(error)
+        raise error
+
+
+def _attend(
+    settings: Settings, point: Address, secret: Secret, card_for: Callable[[str], Card], deadline: float
+) -> tuple[Control, Directory]:
+    """The side of everybody else: tries until rank 0 is there."""
+    me = f"rank {settings.rank} (host {settings.host}, pid {os.getpid()})"
+    where = f"rank 0 at {point}"
+    channel = _reach(settings, point, secret, me, deadline)
+    control = Control(settings.rank, [where, *[me] * settings.rank], {0: channel})
+    with ExitStack() as on_failure:
+        on_failure.callback(control.close)
+        try:
+            frame = _present(control, card_for(channel.sock.getsockname()[0]), deadline)
+            cards = [Card.read(frame, body) for body in frame.get("cards", list)]
+            session = frame.get("session", str)
+        except TimeoutError:
+            raise DeadlineExceeded(
+                f"{me} came to {where}, and was not answered in {settings.start_timeout:g} s"
+            ) from None
+        except Garbled as error:
+            raise ConfigError(f"{where} sent {me} what makes no sense: {error}") from None
+        if [card.rank for card in cards] != list(range(settings.size)):
+            raise ConfigError(f"{where} sent {me} a directory that is not of {settings.size} ranks")
+        # The way to rank 0 is known; what it believes its address to be may not lead there.
+        cards[0].addresses[:] = [channel.sock.getpeername()[0]]
+        control.names[:] = [str(card) for card in cards]
+        control.size = len(cards)
+        on_failure.pop_all()
+    return control, Directory(cards, secret.derive(session))
+
+
+def _present(control: Control, card: Card, deadline: float) -> Frame:
+    """The card for the directory."""
+    hold(control.post(0, Kind.CARD, asdict(card)), deadline)
+    accepted = hold(control.read(0, Kind.ACCEPTED), deadline)
+    if accepted.kind is Kind.REFUSED:
+        raise ConfigError(str(accepted.body.get("message")))
+    # Rank 0 knows who is missing: it is the one whose time counts.
+    patience = min(accepted.get("seconds", float), 1e6) + GRACE
+    return hold(control.read(0, Kind.DIRECTORY), monotonic() + patience)
+
+
+def _reach(settings: Settings, point: Address, secret: Secret, me: str, deadline: float) -> Channel:
+    """A channel to rank 0, which may start later than we do."""
+    why, delay = "nobody answered", 0.005
+    while monotonic() < deadline:
+        try:
+            for family, address in _resolve(point.host, point.port):
+                _need_key(address, settings.key)
+                try:
+                    return hold(_call(family, address, secret, settings.rank, point), deadline)
+                except (OSError, Closed, Garbled) as error:
+                    why = describe(error) or why
+        except socket.gaierror as error:
+            why = f"the name cannot be resolved: {error.strerror}"
+        time.sleep(max(0.0, min(delay, deadline - monotonic())))
+        delay = min(0.2, delay * 1.5)
+    raise DeadlineExceeded(
+        f"{me} could not reach rank 0 at {point} in {settings.start_timeout:g} s: {why}. "
+        "Has rank 0 started, and is this its address (UNISONO_RENDEZVOUS)?"
+    )
+
+
+def _call(family: int, address: Any, secret: Secret, rank: int, point: Address) -> Talk[Channel]:
+    channel = Channel(socket.socket(family, socket.SOCK_STREAM))
+    try:
+        yield from connect(channel.sock, address)
+        _keep_alive(channel.sock)
+        yield from introduce(channel, secret, purpose="control", rank=rank, peer=0, where=f"rank 0 at {point}")
+    except BaseException:
+        channel.close()
+        raise
+    return channel
+
+
+def _listen_for_job(settings: Settings, point: Address) -> socket.socket:
+    if settings.listener is not None and (inherited := _adopt(settings.listener, point)):
+        return inherited
+    address = Address(settings.bind or point.host, point.port)
+    patience = monotonic() + min(1.0, settings.start_timeout)
+    while True:
+        try:
+            return listen(*address, key=settings.key)
+        except socket.gaierror as error:
+            raise ConfigError(f"rank 0 cannot listen on {address}: the name cannot be resolved: {error}") from None
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE and monotonic() < patience:  # a rank that came too early met itself
+                time.sleep(0.02)
+                continue
+            hint = {
+                errno.EADDRINUSE: "set UNISONO_RENDEZVOUS to another port",
+                errno.EADDRNOTAVAIL: f"host {settings.host} does not have it; set UNISONO_RENDEZVOUS to one "
+                "that it has, or UNISONO_BIND to where to listen",
+            }.get(error.errno or 0, "set UNISONO_RENDEZVOUS to another address")
+            raise ConfigError(f"rank 0 cannot listen on {address}: {describe(error)}: {hint}") from None
+
+
+def _adopt(descriptor: int, point: Address) -> socket.socket | None:
+    """The launcher's listening socket; None if that number means something else by now."""
+    try:
+        sock = socket.socket(fileno=descriptor)
+    except OSError:
+        return None
+    with suppress(OSError):
+        listening = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
+        if listening and sock.family in (socket.AF_INET, socket.AF_INET6) and sock.getsockname()[1] == point.port:
+            sock.set_inheritable(False)
+            sock.setblocking(False)
+            return sock
+    sock.detach()
+    return None
+
+
+def _resolve(host: str, port: int) -> list[tuple[int, Any]]:
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [(family, address) for family, _, _, _, address in found]
+
+
+def _need_key(address: Any, key: str) -> None:
+    if not key and not is_loopback(address[0]):
+        raise ConfigError(
+            f"{Address(*address[:2])} can be reached from the network, which needs a job key: set the same UNISONO_KEY "
+            "on every rank"
+        )
+
+
+def _keep_alive(sock: socket.socket) -> None:
+    """A host that vanishes is noticed within half a minute."""
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 10)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 5)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 4)
+
+
+def _ranks(ranks: list[int]) -> str:
+    shown = ", ".join(map(str, ranks[:16])) + (f" and {len(ranks) - 16} more" if len(ranks) > 16 else "")
+    return f"rank {shown}" if len(ranks) == 1 else f"ranks {shown}"

@@ -1,0 +1,351 @@
+"""From the directory to links: every pair of ranks shares memory, or else has a TCP connection.
+
+Whether two ranks share a host is tried, not guessed from names: the higher rank connects to the lower one's abstract
+Unix socket, both prove the key, and both pass a descriptor of their inbox, which the other maps. Other network
+namespaces, containers and hosts fail at one of these steps and take TCP. All pairs are made at once, in one thread.
+
+Nobody is wired before all are: every rank reports its row, rank 0 says the verdict. So a pair that fails is an error on
+every rank, the same everywhere, with who could reach whom.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import socket
+import struct
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import Any
+
+from ..config import Address, Settings
+from ..errors import ConfigError, DeadlineExceeded, PeerLost, UnisonoError
+from .control import Control
+from .conversation import Loop, Talk, connect, pause
+from .doors import Doors
+from .frames import Channel, Closed, Frame, Garbled, Kind, close_descriptors, describe
+from .handshake import Refused, admit, introduce, receive_strangers
+from .rendezvous import GRACE, Card, Directory, meet
+
+PATIENCE_WHEN_REFUSED = 2.0  # who refuses us announced that it listens; a firewall that says no keeps saying it
+SHARED, WIRED, FAILED, PENDING, SELF = "=-x?."
+
+
+@dataclass
+class Wiring:
+    """A rank and its links. The sockets do not block; closing is up to the owner."""
+
+    rank: int
+    size: int
+    local_rank: int
+    local_ranks: list[int]  # on this host, this one included
+    hosts: list[str]  # by rank
+    inbox: int | None  # None: nobody shares it
+    inboxes: dict[int, int]  # of the ranks that share memory with this one
+    sockets: dict[int, socket.socket]  # to all others
+    control: Control
+    pids: dict[int, int] = field(default_factory=dict)  # of those that share memory, as this process sees them
+
+    def close(self) -> None:
+        """Closes everything that is open here; may be called twice."""
+        close_descriptors([*([] if self.inbox is None else [self.inbox]), *self.inboxes.values()])
+        self.inbox = None
+        self.inboxes.clear()
+        for sock in self.sockets.values():
+            sock.close()
+        self.control.close()
+
+
+def wire(settings: Settings, make_inbox: Callable[[int], int]) -> Wiring:
+    """Meets the other ranks and links with each. `make_inbox(size)` makes the descriptor that local peers will map."""
+    if settings.size == 1:
+        control = Control(0, ["rank 0"], {})
+        return Wiring(0, 1, settings.local_rank or 0, [0], [settings.host], None, {}, {}, control)
+    with ExitStack() as at_the_end, ExitStack() as on_failure:
+        doors = Doors(settings, make_inbox)
+        at_the_end.callback(doors.close)
+        on_failure.callback(doors.close_inbox)
+        control, directory = meet(settings, doors.card)
+        on_failure.callback(control.close)
+        pairs = _Pairs(settings, directory, doors, control)
+        on_failure.callback(pairs.close)
+        try:
+            pairs.connect()
+        except UnisonoError as error:
+            control.abort(error)
+            raise
+        except BaseException:
+            control.abort(PeerLost(f"{directory.cards[settings.rank]} was interrupted while the ranks were wired"))
+            raise
+        on_failure.pop_all()
+    return pairs.wiring()
+
+
+class _Pairs:
+    """The links of one rank, while they are made."""
+
+    def __init__(self, settings: Settings, directory: Directory, doors: Doors, control: Control) -> None:
+        self.settings = settings
+        self.rank, self.size = settings.rank, settings.size
+        self.cards = directory.cards
+        self.secret = directory.secret
+        self.doors = doors
+        self.control = control
+        self.inboxes: dict[int, int] = {}
+        self.sockets: dict[int, socket.socket] = {}
+        self.pids: dict[int, int] = {}
+        self.failures: dict[int, str] = {}
+        self.stopped = False
+        self.trying: dict[int, str] = {}
+        self.rows: dict[int, dict[str, Any]] = {}  # on rank 0: what all report
+        self.verdict: dict[str, Any] | None = None  # elsewhere: what rank 0 says
+
+    def connect(self) -> None:
+        """All pairs at once, then the verdict."""
+        deadline = monotonic() + self.settings.start_timeout
+        with Loop() as loop:
+            watchers = [loop.start(self.watch(rank)) for rank in self.control.channels]
+            for door, serve in ((self.doors.unix, self.serve_unix), (self.doors.tcp, self.serve_tcp)):
+                if door:
+                    loop.start(receive_strangers(loop, door, serve, size=self.size))
+            for rank in range(self.rank):
+                loop.start(self.reach(rank))
+            with suppress(TimeoutError):
+                loop.run(lambda: self.complete() or bool(self.failures) or self.stopped, deadline)
+            loop.cancel_all(but=watchers)
+            if self.rank:
+                verdict = self.report(loop, deadline)
+            else:
+                verdict = self.collect(loop, deadline)
+                loop.cancel_all()  # from here on, what a rank says is not for us
+                tell = [loop.start(self.control.post(rank, Kind.VERDICT, verdict)) for rank in self.control.channels]
+                with suppress(TimeoutError):
+                    loop.run(lambda: all(task.done for task in tell), monotonic() + GRACE)
+        if "message" in verdict:
+            kind = ConfigError if verdict.get("error") == "ConfigError" else DeadlineExceeded
+            self.control.failure = kind(str(verdict["message"]))
+            raise self.control.failure
+
+    def complete(self) -> bool:
+        return len(self.inboxes) + len(self.sockets) == self.size - 1
+
+    # One pair, from the higher rank
+
+    def reach(self, peer: int) -> Talk[None]:
+        card, reasons = self.cards[peer], []
+        if self.doors.unix and card.unix:
+            for _ in range(3):
+                self.trying[peer] = "no answer on its Unix socket"
+                try:
+                    return (yield from self.share(card))
+                except (OSError, Closed, Garbled, ConfigError) as error:
+                    reason = f"no shared memory: {describe(error)}"
+                    if isinstance(error, ConnectionRefusedError):  # no such name in this network namespace
+                        break
+            reasons.append(reason)
+        else:
+            reasons.append(f"no shared memory: rank {peer if self.doors.unix else self.rank} does not offer it")
+        if self.doors.tcp and card.port:
+            patience = monotonic() + PATIENCE_WHEN_REFUSED
+            while monotonic() < patience:
+                for address in card.addresses:
+                    where = Address(address, card.port)
+                    self.trying[peer] = f"no answer from {where}"
+                    try:
+                        return (yield from self.call(card, where))
+                    except (OSError, Closed, Garbled, ConfigError) as error:
+                        reason = f"{where}: {describe(error)}"
+                yield pause(0.1)
+            reasons.append(reason)
+        else:
+            reasons.append(f"no TCP: rank {peer if self.doors.tcp else self.rank} has UNISONO_LINKS=shm")
+        self.failures[peer] = "; ".join(reasons)
+
+    def share(self, card: Card) -> Talk[None]:
+        channel = Channel(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+        try:
+            yield from connect(channel.sock, f"\0{card.unix}")
+            yield from introduce(
+                channel, self.secret, purpose="share", rank=self.rank, peer=card.rank, where=f"@{card.unix}"
+            )
+            yield from channel.send(Kind.INBOX, {}, descriptor=self.doors.inbox)
+            inbox = _mapped((yield from channel.receive(Kind.INBOX, descriptors=1)))
+            try:
+                yield from channel.send(Kind.SHARED, {})
+            except BaseException:
+                os.close(inbox)
+                raise
+            self.keep(card.rank, channel, inbox)
+        finally:
+            channel.close()
+
+    def call(self, card: Card, where: Address) -> Talk[None]:
+        channel = Channel(socket.socket(socket.AF_INET6 if ":" in where.host else socket.AF_INET, socket.SOCK_STREAM))
+        try:
+            yield from connect(channel.sock, where)
+            peer = f"rank {card.rank} at {where}"
+            yield from introduce(channel, self.secret, purpose="tcp", rank=self.rank, peer=card.rank, where=peer)
+            self.keep(card.rank, channel)
+        except BaseException:
+            channel.close()
+            raise
+
+    # One pair, from the lower rank
+
+    def serve_unix(self, channel: Channel) -> Talk[None]:
+        peer = self.expected((yield from admit(channel, self.secret, purpose="share", rank=self.rank)))
+        inbox = _mapped((yield from channel.receive(Kind.INBOX, descriptors=1)))
+        try:
+            yield from channel.send(Kind.INBOX, {}, descriptor=self.doors.inbox)
+            yield from channel.receive(Kind.SHARED)
+        except BaseException:
+            os.close(inbox)
+            raise
+        self.keep(peer, channel, inbox)
+        channel.close()
+
+    def serve_tcp(self, channel: Channel) -> Talk[None]:
+        peer = self.expected((yield from admit(channel, self.secret, purpose="tcp", rank=self.rank)))
+        self.keep(peer, channel)
+
+    def expected(self, peer: int) -> int:
+        if not self.rank < peer < self.size:
+            raise Refused(f"rank {peer} does not connect to rank {self.rank}")
+        return peer
+
+    def keep(self, peer: int, channel: Channel, inbox: int | None = None) -> None:
+        """The newest link with a rank counts: it would not have made another one if the last had worked."""
+        self.drop(peer)
+        if inbox is None:
+            channel.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self.sockets[peer] = channel.sock
+            return
+        self.inboxes[peer] = inbox
+        pid, _, _ = struct.unpack("3i", channel.sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+        if pid:  # 0: in another PID namespace
+            self.pids[peer] = pid
+
+    def drop(self, peer: int) -> None:
+        if peer in self.sockets:
+            self.sockets.pop(peer).close()
+        if peer in self.inboxes:
+            os.close(self.inboxes.pop(peer))
+            self.pids.pop(peer, None)
+
+    def close(self) -> None:
+        for peer in range(self.size):
+            self.drop(peer)
+
+    # Agreement
+
+    def watch(self, rank: int) -> Talk[None]:
+        """What comes over control meanwhile, on rank 0 from a rank, elsewhere from rank 0. A death is raised."""
+        while self.verdict is None:
+            frame = yield from self.control.read(rank, *((Kind.STOP, Kind.VERDICT) if self.rank else (Kind.WIRED,)))
+            if frame.kind is Kind.VERDICT:
+                self.verdict = frame.body
+            elif frame.kind is Kind.STOP:
+                self.stopped = True
+            elif frame.kind is Kind.WIRED:
+                self.rows[rank] = frame.body
+                self.stopped |= not frame.body.get("complete")
+
+    def report(self, loop: Loop, deadline: float) -> dict[str, Any]:
+        loop.start(self.control.post(0, Kind.WIRED, self.row()))
+        try:
+            loop.run(lambda: self.verdict is not None, max(deadline, monotonic()) + 3 * GRACE)
+        except TimeoutError:
+            raise DeadlineExceeded(
+                f"{self.cards[self.rank]} heard nothing from {self.cards[0]} after it was wired"
+            ) from None
+        assert self.verdict is not None
+        return self.verdict
+
+    def collect(self, loop: Loop, deadline: float) -> dict[str, Any]:
+        self.rows[0] = self.row()
+        self.stopped |= not self.complete()
+        with suppress(TimeoutError):
+            loop.run(lambda: self.stopped or len(self.rows) == self.size, max(deadline, monotonic()) + GRACE)
+        if len(self.rows) < self.size:
+            for rank in self.control.channels:
+                if rank not in self.rows:
+                    loop.start(self.control.post(rank, Kind.STOP, {}))
+            with suppress(TimeoutError):
+                loop.run(lambda: len(self.rows) == self.size, monotonic() + GRACE)
+        if len(self.rows) == self.size and all(row.get("complete") for row in self.rows.values()):
+            return {}
+        failed = any(row.get("failures") for row in self.rows.values())
+        message = describe_reach(self.cards, self.rows, self.settings.start_timeout)
+        return {"error": "ConfigError" if failed else "DeadlineExceeded", "message": message}
+
+    def row(self) -> dict[str, Any]:
+        marks = (
+            SELF if peer == self.rank
+            else SHARED if peer in self.inboxes
+            else WIRED if peer in self.sockets
+            else FAILED if peer in self.failures
+            else PENDING
+            for peer in range(self.size)
+        )  # fmt: skip
+        known = self.inboxes | self.sockets | self.failures
+        pending = {str(peer): text for peer, text in self.trying.items() if peer not in known}
+        failures = {str(peer): text for peer, text in self.failures.items()}
+        return {"complete": self.complete(), "row": "".join(marks), "failures": failures, "pending": pending}
+
+    def wiring(self) -> Wiring:
+        if not self.inboxes:
+            self.doors.close_inbox()
+        own = self.cards[self.rank]
+        local = {self.rank, *self.inboxes}
+        if self.doors.unix is None:  # nothing was tried that would show it
+            local |= {card.rank for card in self.cards if (card.host, card.boot) == (own.host, own.boot)}
+        local_ranks = sorted(local)
+        told = self.settings.local_rank
+        return Wiring(
+            rank=self.rank,
+            size=self.size,
+            local_rank=local_ranks.index(self.rank) if told is None else told,
+            local_ranks=local_ranks,
+            hosts=[card.host for card in self.cards],
+            inbox=self.doors.inbox,
+            inboxes=self.inboxes,
+            sockets=self.sockets,
+            control=self.control,
+            pids=self.pids,
+        )
+
+
+def describe_reach(cards: list[Card], rows: dict[int, dict[str, Any]], seconds: float) -> str:
+    """Who could reach whom: first the reasons, then the matrix by rank."""
+    lines = ["the ranks could not all be linked:"]
+    for kind, suffix in (("failures", ""), ("pending", f" for {seconds:g} s")):
+        for rank, row in sorted(rows.items()):
+            for peer, text in list(row.get(kind, {}).items())[:8]:
+                lines.append(f"  {cards[rank]} to {cards[int(peer)]}: {text}{suffix}")
+    lines[21:] = [f"  and {len(lines) - 21} more"] if len(lines) > 21 else []
+    if (size := len(cards)) <= 64:
+        width = len(str(size - 1))
+        lines.append("  " + " ".join(["from", *(f"{rank:>{width}}" for rank in range(size))]))
+        for rank in range(size):
+            marks = rows.get(rank, {}).get("row", PENDING * size)
+            lines.append("  " + " ".join([f"{rank:>4}", *(f"{mark:>{width}}" for mark in marks)]))
+        lines.append(f"  {SHARED} shared memory, {WIRED} TCP, {FAILED} failed, {PENDING} not yet")
+    return "\n".join(lines)
+
+
+def _mapped(frame: Frame) -> int:
+    """The descriptor that came with a frame, after a mapping of it has succeeded."""
+    try:
+        if len(frame.descriptors) != 1:
+            raise Garbled("no descriptor came through")
+        size = os.fstat(frame.descriptors[0]).st_size
+        mmap.mmap(frame.descriptors[0], min(size, mmap.PAGESIZE)).close()
+    except (OSError, ValueError) as error:
+        close_descriptors(frame.descriptors)
+        raise Garbled(f"its memory cannot be mapped: {error}") from None
+    except BaseException:
+        close_descriptors(frame.descriptors)
+        raise
+    return frame.descriptors[0]

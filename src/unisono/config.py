@@ -1,0 +1,327 @@
+"""What a process is told about its job, and by whom. Nothing else in unisono reads os.environ.
+
+Each value comes from the first that has it: an argument, a UNISONO_* variable, the variables of the launcher. Launchers
+are looked for in the order of LAUNCHERS; a process that nobody launched is a job of one rank. UNISONO_LAUNCHER names
+the only one to look at, and `none` looks at nobody.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from hashlib import sha256
+from math import isfinite
+from typing import NamedTuple
+
+from .errors import ConfigError
+
+LOOPBACK = "127.0.0.1"
+DEADLINE = 300.0
+START_TIMEOUT = 60.0
+SHORTEST_KEY = 16
+_NEW_KEY = "python -c 'import secrets; print(secrets.token_hex(32))'"
+
+# Derived ports lie below those that Linux gives to outgoing connections, so that none of these is in the way.
+_PORTS_TO_DERIVE = range(20000, 32768)
+
+
+class Address(NamedTuple):
+    """Where somebody listens."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """One rank's place in its job, and how it may talk to the others."""
+
+    rank: int = 0
+    size: int = 1
+    local_rank: int | None = None  # as the launcher counts; None if it did not say
+    rendezvous: Address | None = None  # where rank 0 can be reached
+    bind: str | None = None  # where rank 0 listens, if that is another address (0.0.0.0, behind NAT)
+    listener: int | None = None  # a descriptor, already listening there, that rank 0 inherited
+    key: str = field(default="", repr=False)
+    job: str = "unisono"
+    host: str = field(default_factory=socket.gethostname)
+    deadline: float = DEADLINE
+    start_timeout: float = START_TIMEOUT
+    links: str = "auto"
+    ports: range | None = None
+    trace: str | None = None
+    launcher: str = "none"
+
+    def meeting_point(self) -> Address:
+        """Where the ranks meet; an error that says what to set where that is not known."""
+        if self.rendezvous is None:
+            raise ConfigError(
+                f"rank {self.rank} of {self.size} was started by {self.launcher}, which does not say where rank 0 is: "
+                "set UNISONO_RENDEZVOUS=host:port, an address and a free port of rank 0's host, the same on every rank"
+            )
+        return self.rendezvous
+
+
+def read_settings(
+    *,
+    rank: int | None = None,
+    size: int | None = None,
+    local_rank: int | None = None,
+    rendezvous: str | Address | None = None,
+    bind: str | None = None,
+    key: str | None = None,
+    job: str | None = None,
+    deadline: float | None = None,
+    links: str | None = None,
+    ports: str | None = None,
+    trace: str | None = None,
+    launcher: str | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> Settings:
+    """What the arguments say; where they say nothing, what the environment says."""
+    arguments = {
+        "rank": rank, "size": size, "local_rank": local_rank, "rendezvous": rendezvous, "bind": bind, "key": key,
+        "job": job, "deadline": deadline, "links": links, "ports": ports, "trace": trace, "launcher": launcher,
+    }  # fmt: skip
+    told = _Told(arguments, os.environ if environ is None else environ)
+    return told.settings()
+
+
+class Launcher(NamedTuple):
+    """The variables that a launcher sets, and what they say about where the ranks can meet."""
+
+    name: str
+    rank: str
+    size: str
+    local_rank: str
+    local_size: str
+    needs: tuple[str, ...]  # beside rank and size
+    job: tuple[str, ...]  # together, they identify the job
+    host: Callable[[Mapping[str, str]], str]  # of rank 0; "" if these variables do not say
+    applies: Callable[[Mapping[str, str]], bool] = lambda environ: True
+
+    def started(self, environ: Mapping[str, str]) -> bool:
+        needed = (self.rank, self.size, *self.needs)
+        return all(environ.get(name) for name in needed) and self.applies(environ)
+
+    def meeting_point(self, environ: Mapping[str, str]) -> Address | None:
+        """On one host the loopback interface does; the port follows from the job, so that every rank finds the same."""
+        alone = bool(self.local_size) and environ.get(self.local_size) == environ.get(self.size)
+        host = LOOPBACK if alone else self.host(environ)
+        identity = [environ[name] for name in self.job if environ.get(name)]
+        if not host or not identity:
+            return None
+        digest = int.from_bytes(sha256("\0".join([self.name, *identity]).encode()).digest()[:8])
+        port = _PORTS_TO_DERIVE[digest % len(_PORTS_TO_DERIVE)]
+        # MASTER_PORT belongs to torchrun's agent, or to torch's own store: never ours.
+        return Address(host, port if str(port) != environ.get("MASTER_PORT") else port - 1)
+
+    def job_id(self, environ: Mapping[str, str]) -> str:
+        return "-".join([self.name, *(environ[name] for name in self.job if environ.get(name))])
+
+
+def _first_slurm_host(environ: Mapping[str, str]) -> str:
+    """The first of node[07-09,12],other: node07. One node needs no name."""
+    names = environ.get("SLURM_STEP_NODELIST", "")
+    if names and not re.search(r"[,\[]", names):
+        return LOOPBACK
+    found = re.match(r"([^,\[]+)(?:\[(\w+)[^\]]*\]([^,\[]*))?", names)
+    return "".join(part or "" for part in found.groups()) if found else ""
+
+
+def _is_slurm_step(environ: Mapping[str, str]) -> bool:
+    """A batch script or salloc's shell also has SLURM_PROCID=0, but is one process; its step number is special."""
+    step = environ.get("SLURM_STEP_ID", "")
+    return int(step) < 0xFFFFFFF0 if step.isdecimal() else bool(environ.get("SLURM_STEP_NODELIST"))
+
+
+_NOWHERE: Callable[[Mapping[str, str]], str] = lambda environ: ""  # noqa: E731
+LAUNCHERS = (
+    Launcher(
+        "torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", ("MASTER_ADDR",),
+        ("TORCHELASTIC_RUN_ID", "MASTER_PORT", "TORCHELASTIC_RESTART_COUNT"), lambda environ: environ["MASTER_ADDR"],
+    ),
+    Launcher(
+        "openmpi", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+        "OMPI_COMM_WORLD_LOCAL_SIZE", (), ("PMIX_NAMESPACE",), _NOWHERE,
+    ),
+    Launcher(  # Intel MPI's variables are the same; neither names the job, so no port follows from them
+        "mpich", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", (), ("UNISONO_JOB",), _NOWHERE,
+    ),
+    Launcher(
+        "srun", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "", (), ("SLURM_JOB_ID", "SLURM_STEP_ID"),
+        _first_slurm_host, _is_slurm_step,
+    ),
+    Launcher(
+        "kubernetes", "JOB_COMPLETION_INDEX", "UNISONO_SIZE", "", "", (), (), _NOWHERE,
+    ),
+)  # fmt: skip
+_PLACE = {f"UNISONO_{name}" for name in ("RANK", "SIZE", "LOCAL_RANK", "RENDEZVOUS", "LISTENER")}
+_ALIASES = {"intelmpi": "mpich", "slurm": "srun", "mpirun": "openmpi"}
+
+
+class _Told:
+    """What one process was told, argument by argument and variable by variable."""
+
+    def __init__(self, arguments: Mapping[str, object], environ: Mapping[str, str]) -> None:
+        self.arguments = arguments
+        self.environ = environ
+
+    def find(self, name: str) -> tuple[str, str] | None:
+        """A value with the name under which it was given. An empty variable is one that is not set."""
+        if (value := self.arguments.get(name)) is not None:
+            return name, str(value)
+        variable = f"UNISONO_{name.upper()}"
+        return (variable, self.environ[variable]) if self.environ.get(variable) else None
+
+    def settings(self) -> Settings:
+        wanted = self.choice("launcher", ("none", "unisono", *(x.name for x in LAUNCHERS)), "")
+        if wanted == "none":
+            self.environ = {name: text for name, text in self.environ.items() if name not in _PLACE}
+        launchers = self.launchers(wanted)
+        rank, size, local_rank, source = self.place(launchers, wanted)
+        deadline = self.number("deadline")
+        return Settings(
+            rank=rank,
+            size=size,
+            local_rank=local_rank,
+            rendezvous=self.meeting_point(rank, size, launchers, source),
+            bind=self.text("bind"),
+            listener=self.whole("listener", low=0),
+            key=self.key(),
+            job=self.text("job") or (launchers[0].job_id(self.environ) if launchers else "unisono"),
+            host=self.text("host") or socket.gethostname(),
+            deadline=DEADLINE if deadline is None else deadline,
+            start_timeout=START_TIMEOUT if deadline is None else deadline,
+            links=self.choice("links", ("auto", "shm", "tcp"), "auto"),
+            ports=self.ports(),
+            trace=self.text("trace"),
+            launcher=source,
+        )
+
+    def launchers(self, wanted: str) -> list[Launcher]:
+        """Those whose variables are here, the most credible first."""
+        if wanted in ("none", "unisono"):
+            return []
+        found = [x for x in LAUNCHERS if wanted in ("", x.name) and x.started(self.environ)]
+        if wanted and not found:
+            x = next(x for x in LAUNCHERS if x.name == wanted)
+            raise ConfigError(
+                f"UNISONO_LAUNCHER={wanted}, but its variables {', '.join((x.rank, x.size, *x.needs))} are not set"
+            )
+        return found
+
+    def place(self, launchers: list[Launcher], wanted: str) -> tuple[int, int, int | None, str]:
+        """Rank, size, local rank, and who said so."""
+        rank, size, local_rank = self.whole("rank", low=0), self.whole("size", low=1), self.whole("local_rank", low=0)
+        if rank is not None and size is None:
+            raise ConfigError(f"{self.name_of('rank')} is set but UNISONO_SIZE is not: set it to the number of ranks")
+        if rank is None and (not launchers or wanted == "unisono"):
+            if wanted == "unisono" or (size or 1) > 1:
+                raise ConfigError("UNISONO_RANK is not set: set UNISONO_RANK and UNISONO_SIZE on every rank")
+            return 0, 1, local_rank, "none"
+        source = "unisono"
+        rank_name, size_name = self.name_of("rank"), self.name_of("size")
+        if rank is None or size is None:
+            x = launchers[0]
+            source = x.name
+            if rank is None:
+                rank_name, rank = x.rank, _whole(x.rank, self.environ[x.rank], low=0)
+            if size is None:
+                size_name, size = x.size, _whole(x.size, self.environ[x.size], low=1)
+            if local_rank is None and (text := self.environ.get(x.local_rank)):
+                local_rank = _whole(x.local_rank, text, low=0)
+        if rank >= size:
+            raise ConfigError(f"{rank_name}={rank} with {size_name}={size}: valid ranks are 0 to {size - 1}")
+        return rank, size, local_rank, source
+
+    def meeting_point(self, rank: int, size: int, launchers: list[Launcher], source: str) -> Address | None:
+        if found := self.find("rendezvous"):
+            return parse_address(*found)
+        if size == 1:
+            return None
+        if source == "unisono":
+            raise ConfigError(
+                f"rank {rank} of {size} does not know where rank 0 is: set UNISONO_RENDEZVOUS=host:port, "
+                "the same on every rank"
+            )
+        for x in launchers:  # one launcher inside another: who knows the same place may know the address
+            same = self.environ.get(x.rank) == str(rank) and self.environ.get(x.size) == str(size)
+            if same and (address := x.meeting_point(self.environ)):
+                return address
+        return None
+
+    def key(self) -> str:
+        name, key = self.find("key") or ("", "")
+        if key and len(key) < SHORTEST_KEY:  # the value stays secret
+            raise ConfigError(f"{name} has {len(key)} characters, valid is {SHORTEST_KEY} or more; try {_NEW_KEY}")
+        return key
+
+    def ports(self) -> range | None:
+        if not (found := self.find("ports")):
+            return None
+        name, text = found
+        first, dash, last = text.partition("-")
+        valid = first.strip().isdecimal() and (not dash or last.strip().isdecimal())
+        ports = range(int(first), int(last if dash else first) + 1) if valid else range(0)
+        if not ports or ports[0] < 1 or ports[-1] > 65535:
+            raise ConfigError(f"{name}={text!r}: valid is a range of ports such as 30000-30099, within 1-65535")
+        return ports
+
+    def choice(self, name: str, valid: tuple[str, ...], default: str) -> str:
+        if not (found := self.find(name)):
+            return default
+        label, text = found
+        value = _ALIASES.get(text.lower(), text.lower())
+        if value not in valid:
+            near = get_close_matches(value, valid, 1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise ConfigError(f"{label}={text!r}: valid is one of {', '.join(valid)}{hint}")
+        return value
+
+    def number(self, name: str) -> float | None:
+        if not (found := self.find(name)):
+            return None
+        label, text = found
+        try:
+            value = float(text)
+        except ValueError:
+            value = 0.0
+        if not isfinite(value) or value <= 0:
+            raise ConfigError(f"{label}={text!r}: valid is a number of seconds above 0")
+        return value
+
+    def whole(self, name: str, *, low: int) -> int | None:
+        found = self.find(name)
+        return _whole(*found, low=low) if found else None
+
+    def text(self, name: str) -> str | None:
+        found = self.find(name)
+        return found[1] if found else None
+
+    def name_of(self, name: str) -> str:
+        found = self.find(name)
+        return found[0] if found else f"UNISONO_{name.upper()}"
+
+
+def _whole(label: str, text: str, *, low: int) -> int:
+    digits = text.strip()
+    if not (digits.isascii() and digits.isdecimal() and len(digits) < 10 and int(digits) >= low):
+        raise ConfigError(f"{label}={text!r}: valid is a whole number from {low} up")
+    return int(digits)
+
+
+def parse_address(label: str, text: str) -> Address:
+    """host:port, also [::1]:port; port 0 is only for who picks the port, never for who is told it."""
+    host, _, port = text.strip().rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not (host and port.isascii() and port.isdecimal() and 0 < int(port) < 65536):
+        raise ConfigError(f"{label}={text!r}: valid is host:port, with a port from 1 to 65535, such as 10.0.0.1:29400")
+    return Address(host, int(port))

@@ -1,0 +1,221 @@
+"""From a schedule to the program that the native executor runs for one rank.
+
+The program is a list of sends, receives and local copies of single blocks, in order; each waits, byte by byte, for the
+earlier ones that it conflicts with (read after write, write after read, write after write). Nothing else is ordered:
+there are no rounds any more. Blocks lie in the caller's input or output or in scratch slots; sizes are not known here.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from enum import IntEnum
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..schedule.conditions import Place
+from ..schedule.ir import COPY, DATA, INPUT, Do, Get, Ints, Operation, Put
+from ..schedule.schedule import Schedule
+
+Numbers = NDArray[np.int32]
+
+
+class Kind(IntEnum):
+    """What an instruction does."""
+
+    SEND = 0
+    RECEIVE = 1
+    LOCAL = 2
+
+
+class Area(IntEnum):
+    """Where a block lies."""
+
+    IN = 0
+    OUT = 1
+    SLOT = 2
+
+
+class Home(NamedTuple):
+    """A place for a block: the caller's input or output, or a scratch slot."""
+
+    area: int
+    number: int
+
+
+class Instruction(NamedTuple):
+    """``target`` gets ``operand`` ∘ what arrives (or ``source``); a copy has no operand (-1), a send no target."""
+
+    kind: int
+    peer: int
+    how: int
+    message: int
+    block: int
+    target: Home
+    source: Home
+    operand: Home
+
+
+NOWHERE = Home(-1, -1)
+
+
+@dataclass(frozen=True)
+class Program:
+    """What one rank does. Blocks are renumbered: ``blocks[i]`` is the schedule's number of block i."""
+
+    rank: int
+    blocks: Ints
+    slots: Numbers  # the block that each scratch slot is made for
+    instructions: Numbers  # a row per instruction, in the columns of Instruction with homes spread out
+    waits_for: Numbers  # row numbers, for all instructions one after the other
+    waits_from: Numbers  # where each instruction's part of waits_for begins; one entry more than instructions
+    rounds: int
+
+
+def lower(schedule: Schedule, rank: int, *, in_place: bool) -> Program:
+    """The program of one rank. In place, the caller's input and output are the same memory."""
+    lowering = _Lowering(schedule, rank, in_place)
+    rounds = schedule.program(rank)
+    if in_place:
+        lowering.keep_input(rounds)
+    for round_ in rounds:
+        lowering.enter(round_)
+    lowering.finish()
+    return lowering.program(len(rounds))
+
+
+@dataclass
+class _Lowering:
+    schedule: Schedule
+    rank: int
+    in_place: bool
+    instructions: list[Instruction] = field(default_factory=list)
+    waits: list[list[int]] = field(default_factory=list)
+    numbers: dict[int, int] = field(default_factory=dict)  # block -> number in the program
+    slots: list[int] = field(default_factory=list)
+    homes: dict[tuple[int, int], Home] = field(default_factory=dict)  # (space, block) -> where it lies now
+    writer: dict[Home, int] = field(default_factory=dict)
+    readers: dict[Home, list[int]] = field(default_factory=lambda: defaultdict(list))
+    messages: int = 0
+
+    def keep_input(self, rounds: list[tuple[Operation, ...]]) -> None:
+        """The input that is sent explicitly must survive, though the output overwrites it: take a snapshot."""
+        for block in dict.fromkeys(
+            block
+            for round_ in rounds
+            for operation in round_
+            if isinstance(operation, Put) and operation.span.space == INPUT
+            for block in self._blocks(operation)
+        ):
+            snapshot = self._new_slot(block)
+            self._add(Kind.LOCAL, block, target=snapshot, source=self._own(block))
+            self.homes[INPUT, block] = snapshot
+
+    def enter(self, round_: tuple[Operation, ...]) -> None:
+        """Dos first, then Puts, then Gets, each pair of ranks' traffic as one message."""
+        for operation in round_:
+            if isinstance(operation, Do):
+                for block in self._blocks(operation):
+                    source = self._home(int(operation.source), block)
+                    self._write(Kind.LOCAL, -1, -1, int(operation.how), int(operation.span.space), block, source)
+        for kind in (Put, Get):
+            of_peer: dict[int, int] = {}
+            for operation in round_:
+                if isinstance(operation, kind):
+                    peer = int(operation[0])
+                    if peer not in of_peer:
+                        of_peer[peer] = self.messages
+                        self.messages += 1
+                    self._transfer(operation, peer, of_peer[peer])
+
+    def finish(self) -> None:
+        """What the caller is promised and nobody wrote is still in the input."""
+        if not self.in_place:
+            for block in np.flatnonzero(self.promised).tolist():
+                if (DATA, block) not in self.homes:
+                    self._add(Kind.LOCAL, block, target=self._home(DATA, block, writing=True), source=self._own(block))
+
+    def program(self, rounds: int) -> Program:
+        rows = [(*i[:5], *i.target, *i.source, *i.operand) for i in self.instructions]
+        starts = np.cumsum([0, *map(len, self.waits)])
+        return Program(
+            self.rank,
+            np.array(list(self.numbers), np.int64),
+            np.array(self.slots, np.int32),
+            np.array(rows, np.int32).reshape(-1, 11),
+            np.array([w for waits in self.waits for w in waits], np.int32),
+            starts.astype(np.int32),
+            rounds,
+        )
+
+    @cached_property
+    def promised(self) -> NDArray[np.bool_]:
+        """Which blocks of DATA are the caller's."""
+        schedule, blocks = self.schedule, np.arange(self.schedule.blocks)
+        low, high = schedule.collective.after(Place(schedule.p, self.rank, blocks, schedule.root, schedule.workers))
+        return np.broadcast_to(np.asarray(low) < np.asarray(high), blocks.shape)
+
+    def _blocks(self, operation: Operation) -> list[int]:
+        first, count, _ = operation.span
+        return [(first + i) % self.schedule.blocks for i in range(count)]
+
+    def _transfer(self, operation: Put | Get, peer: int, message: int) -> None:
+        space = int(operation.span.space)
+        for block in self._blocks(operation):
+            if isinstance(operation, Put):
+                self._add(Kind.SEND, block, peer, message, source=self._home(space, block))
+            else:
+                self._write(Kind.RECEIVE, peer, message, int(operation.how), space, block, NOWHERE)
+
+    def _write(self, kind: Kind, peer: int, message: int, how: int, space: int, block: int, source: Home) -> None:
+        operand = NOWHERE if how == COPY else self._home(space, block)
+        target = self._home(space, block, writing=True)
+        self._add(kind, block, peer, message, how, target, source, operand)
+
+    def _add(
+        self,
+        kind: Kind,
+        block: int,
+        peer: int = -1,
+        message: int = -1,
+        how: int = int(COPY),
+        target: Home = NOWHERE,
+        source: Home = NOWHERE,
+        operand: Home = NOWHERE,
+    ) -> None:
+        index = len(self.instructions)
+        read = {home for home in (source, operand) if home != NOWHERE}
+        waits = {self.writer[home] for home in read | {target} if home in self.writer} | set(self.readers[target])
+        for home in read:
+            self.readers[home].append(index)
+        if target != NOWHERE:
+            self.writer[target] = index
+            self.readers[target] = []
+        self.instructions.append(Instruction(kind, peer, how, message, self._number(block), target, source, operand))
+        self.waits.append(sorted(waits))
+
+    def _home(self, space: int, block: int, *, writing: bool = False) -> Home:
+        """Where a block is to be read, or written; a block of DATA that was never written is still the input's."""
+        if (space, block) in self.homes:
+            return self.homes[space, block]
+        if not writing:
+            return self._own(block)
+        is_result = space == DATA and bool(self.promised[block])
+        home = Home(Area.OUT, self._number(block)) if is_result else self._new_slot(block)
+        self.homes[space, block] = home
+        return home
+
+    def _own(self, block: int) -> Home:
+        """The rank's own contribution."""
+        in_output = self.in_place and bool(self.promised[block])
+        return Home(Area.OUT if in_output else Area.IN, self._number(block))
+
+    def _new_slot(self, block: int) -> Home:
+        self.slots.append(self._number(block))
+        return Home(Area.SLOT, len(self.slots) - 1)
+
+    def _number(self, block: int) -> int:
+        return self.numbers.setdefault(block, len(self.numbers))

@@ -1,0 +1,1 @@
+"""Which schedule for which call: by a model of the machine."""

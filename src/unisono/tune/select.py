@@ -1,0 +1,39 @@
+"""Choose an algorithm by price. The constants are defaults; nothing is measured yet."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from ..interpret.explain import explain
+from ..interpret.machine import Link, Machine
+from ..interpret.verify import verify
+from ..schedule.catalog import find
+from ..schedule.schedule import Schedule
+
+HOST = Machine(Link(alpha=2e-6, beta=1 / 5e9), gamma=1 / 10e9)
+"""Shared memory: 2 µs to start a message, 5 GB/s."""
+
+
+def select(collective: str, p: int, nbytes: int, root: int = 0, *, ordered: bool = False) -> Schedule:
+    """The best schedule for a vector of so many bytes, the same on every rank; with ``ordered``, of those that
+    reduce in rank order."""
+    name, parameters = _best(collective, p, 1 << max(0, nbytes - 1).bit_length(), ordered)
+    return find(collective, name).schedule(p, root, **dict(parameters))
+
+
+@lru_cache(4096)
+def _best(collective: str, p: int, nbytes: int, ordered: bool) -> tuple[str, tuple[tuple[str, object], ...]]:
+    """Sizes are rounded up to a power of two, so that few have to be priced."""
+    for candidate in explain(collective, p, nbytes, HOST):
+        schedule = candidate.schedule
+        if schedule.workers < p or (ordered and not reduces_in_rank_order(collective, schedule.name, p)):
+            continue
+        chosen = {name: value for name, value in schedule.parameters.items() if name != "workers"}
+        return schedule.name, tuple(chosen.items())
+    raise LookupError(f"no algorithm for {collective}")
+
+
+@lru_cache(4096)
+def reduces_in_rank_order(collective: str, name: str, p: int) -> bool:
+    """Does the algorithm keep lower ranks on the left of every reduction?"""
+    return verify(find(collective, name).schedule(p).table).in_rank_order

@@ -1,0 +1,95 @@
+"""Communicators between real processes: start, results, failures."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import unisono
+from unisono.errors import DeadlineExceeded, MismatchError, PeerLost, UnisonoError
+
+
+@pytest.mark.parametrize("links", ["auto", "tcp"])
+@pytest.mark.parametrize("ranks", [1, 2, 4])
+def test_ranks_agree_on_a_sum(ranks: int, links: str) -> None:
+    def job() -> float:
+        with unisono.init(links=links) as comm:
+            return float(comm.allreduce(np.full(1000, comm.rank + 1.0)).mean())
+
+    assert unisono.launch(job, ranks, timeout=60) == [ranks * (ranks + 1) / 2] * ranks
+
+
+def test_ranks_know_their_place() -> None:
+    def job() -> tuple[int, int, int, int]:
+        with unisono.init() as comm:
+            return comm.rank, comm.size, comm.local_rank, len(set(comm.hosts))
+
+    assert unisono.launch(job, 3, timeout=60) == [(0, 3, 0, 1), (1, 3, 1, 1), (2, 3, 2, 1)]
+
+
+@pytest.mark.parametrize("links", ["auto", "tcp"])
+@pytest.mark.parametrize("algorithm", ["ring", "mst", "direct"])
+def test_a_killed_rank_is_noticed_by_all_others(algorithm: str, links: str, tmp_path: Path) -> None:
+    def job() -> None:
+        comm = unisono.init(links=links)
+        comm.barrier()
+        if comm.rank == 1:
+            (tmp_path / "killed").write_text(str(time.monotonic()))
+            os.kill(os.getpid(), signal.SIGKILL)
+        try:
+            comm.allreduce(np.ones(1_000_000), algorithm=algorithm)
+        except PeerLost as error:
+            since = time.monotonic() - float((tmp_path / "killed").read_text())
+            (tmp_path / f"survivor-{comm.rank}").write_text(f"{since} {error}")
+
+    with pytest.raises(PeerLost, match="rank 1"):
+        unisono.launch(job, 4, timeout=60)
+    for rank in (0, 2, 3):
+        since, _, text = (tmp_path / f"survivor-{rank}").read_text().partition(" ")
+        assert float(since) < 10  # within a second on a quiet machine
+        assert f"rank {rank} lost rank" in text
+
+
+def test_a_deadline_says_who_is_awaited() -> None:
+    def job() -> str:
+        with unisono.init() as comm:
+            comm.barrier()
+            if comm.rank == 0:
+                time.sleep(1)
+                return ""
+            with pytest.raises(DeadlineExceeded, match="rank 1 has waited for rank 0") as caught:
+                comm.allreduce(np.ones(3), deadline=0.2)
+            return str(caught.value)
+
+    assert unisono.launch(job, 2, timeout=60)[1]
+
+
+def test_ranks_that_call_different_things_are_told() -> None:
+    def job() -> str:
+        comm = unisono.init()
+        x = np.ones(10) if comm.rank == 0 else np.ones(11)
+        try:
+            comm.allreduce(x, deadline=5)
+        except UnisonoError as error:
+            return type(error).__name__
+        return "none"
+
+    assert MismatchError.__name__ in unisono.launch(job, 2, timeout=60)
+
+
+def test_a_closed_communicator_refuses_calls() -> None:
+    comm = unisono.init(rank=0, size=1)
+    assert comm.allreduce([1, 2]) == [1, 2]
+    comm.close()
+    comm.close()
+    with pytest.raises(UnisonoError, match="closed"):
+        comm.barrier()
+
+
+def test_nothing_is_left_in_shared_memory() -> None:
+    before = set(os.listdir("/dev/shm"))
+    unisono.launch(lambda: unisono.init().barrier(), 3, timeout=60)
+    assert set(os.listdir("/dev/shm")) == before

@@ -1,0 +1,69 @@
+"""p communicators in one process, a thread each, over real sockets or real shared memory."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from typing import Any
+
+from unisono._native import Executor, Inbox
+
+from unisono.comm.communicator import Communicator
+
+RING_BYTES = 4096
+
+
+def socket_pair() -> tuple[socket.socket, socket.socket]:
+    """Two ends of a TCP connection."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        one = socket.create_connection(server.getsockname())
+        other, _ = server.accept()
+    return one, other
+
+
+def executors(p: int, links: str) -> list[Executor]:
+    """A fully connected group: links is "tcp", "shm", or "mixed" (two hosts)."""
+    inboxes = [Inbox(p, RING_BYTES) for _ in range(p)]
+    sockets: dict[tuple[int, int], int] = {}
+    for a in range(p):
+        for b in range(a):
+            if links == "tcp" or (links == "mixed" and (a < p // 2) != (b < p // 2)):
+                one, other = socket_pair()
+                sockets[a, b], sockets[b, a] = one.detach(), other.detach()
+    return [
+        Executor(
+            rank,
+            p,
+            inboxes[rank],
+            [(peer, inboxes[peer].descriptor()) for peer in range(p) if peer != rank and (rank, peer) not in sockets],
+            [(peer, sockets[rank, peer]) for peer in range(p) if (rank, peer) in sockets],
+            [],
+            ranks_on_host=p,
+        )
+        for rank in range(p)
+    ]
+
+
+class World:
+    """p ranks that run the same function at once."""
+
+    def __init__(self, p: int, links: str = "shm", deadline: float = 20.0) -> None:
+        self.p = p
+        self.ranks = [
+            Communicator(executor, rank=rank, size=p, deadline=deadline)
+            for rank, executor in enumerate(executors(p, links))
+        ]
+
+    def run(self, function: Callable[[Communicator], Any]) -> list[Any]:
+        with ThreadPoolExecutor(self.p) as pool, ExitStack():
+            futures = [pool.submit(function, comm) for comm in self.ranks]
+            return [future.result() for future in futures]
+
+    def __enter__(self) -> World:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        for comm in self.ranks:
+            comm.close()

@@ -1,0 +1,76 @@
+"""Lowering orders what conflicts, and nothing else."""
+
+import numpy as np
+import pytest
+
+from unisono.interpret.lower import Area, Kind, lower
+from unisono.schedule.catalog import algorithms, find
+
+CATALOGUE = [pytest.param(a, id=f"{a.collective.name}-{a.name}") for a in algorithms()]
+KIND, PEER, HOW, MESSAGE, BLOCK, TARGET, SOURCE, OPERAND = 0, 1, 2, 3, 4, slice(5, 7), slice(7, 9), slice(9, 11)
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+@pytest.mark.parametrize("algorithm", CATALOGUE)
+def test_conflicting_instructions_are_ordered(algorithm, in_place: bool) -> None:
+    for p in (1, 2, 3, 5, 8):
+        program = lower(algorithm.schedule(p, p // 2), p - 1, in_place=in_place)
+        rows, count = program.instructions, len(program.instructions)
+        waits = [
+            set(program.waits_for[program.waits_from[i] : program.waits_from[i + 1]].tolist()) for i in range(count)
+        ]
+        before = [set[int]() for _ in range(count)]
+        for i in range(count):
+            before[i] = waits[i].union(*(before[w] for w in waits[i]))
+        for i in range(count):
+            for j in range(i):
+                writes_i, writes_j = tuple(rows[i, TARGET]), tuple(rows[j, TARGET])
+                reads_i = {tuple(rows[i, SOURCE]), tuple(rows[i, OPERAND])}
+                reads_j = {tuple(rows[j, SOURCE]), tuple(rows[j, OPERAND])}
+                clash = (writes_i in reads_j | {writes_j} and writes_i[0] >= 0) or (
+                    writes_j in reads_i and writes_j[0] >= 0
+                )
+                assert not clash or j in before[i], (p, i, j)
+
+
+def test_a_ring_waits_for_what_it_passes_on_and_for_nothing_else() -> None:
+    program = lower(find("allgather", "ring").schedule(4), 1, in_place=False)
+    kinds = program.instructions[:, KIND].tolist()
+    assert kinds == [Kind.SEND, Kind.RECEIVE] * 3 + [Kind.LOCAL]
+    waits = [program.waits_for[a:b].tolist() for a, b in zip(program.waits_from, program.waits_from[1:], strict=False)]
+    assert waits == [[], [], [1], [], [3], [], []]
+
+
+def test_in_place_nothing_is_copied_and_out_of_place_the_input_is_only_read() -> None:
+    schedule = find("allreduce", "ring").schedule(4)
+    for in_place in (False, True):
+        program = lower(schedule, 2, in_place=in_place)
+        assert Kind.LOCAL not in program.instructions[:, KIND]
+        assert (program.instructions[:, TARGET][:, 0] != Area.IN).all()
+        assert (Area.IN in program.instructions[:, OPERAND][:, 0]) != in_place
+
+
+def test_an_input_that_is_sent_while_it_is_overwritten_is_kept_in_a_slot() -> None:
+    schedule = find("allreduce", "exchange").schedule(3)
+    assert len(lower(schedule, 0, in_place=False).slots) == 0
+    kept = lower(schedule, 0, in_place=True)
+    assert len(kept.slots) == 1
+    assert kept.instructions[0].tolist()[:1] == [Kind.LOCAL]
+
+
+def test_blocks_that_are_passed_through_lie_in_slots() -> None:
+    program = lower(find("gather", "mst").schedule(8), 4, in_place=False)
+    assert sorted(program.blocks[program.slots].tolist()) == [5, 6, 7]
+
+
+def test_what_arrives_for_others_in_a_reduce_never_touches_the_callers_memory() -> None:
+    program = lower(find("reduce", "mst").schedule(8, root=0), 4, in_place=True)
+    assert Area.OUT not in program.instructions[:, TARGET][:, 0]
+
+
+def test_puts_and_gets_of_a_pair_and_round_are_one_message() -> None:
+    program = lower(find("allgather", "mst").schedule(4), 0, in_place=False)
+    receives = program.instructions[program.instructions[:, KIND] == Kind.RECEIVE]
+    of_one_message = receives[receives[:, MESSAGE] == receives[0, MESSAGE]]
+    assert np.unique(of_one_message[:, PEER]).size == 1
+    assert of_one_message[:, BLOCK].size >= 1
