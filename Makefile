@@ -27,6 +27,7 @@ $(STAMP): pyproject.toml CMakeLists.txt $(NATIVE) $(PACKAGES)
 demo: setup  ## see it work
 	mkdir -p build
 	$(BIN)/python examples/demo.py build/ring-allreduce.svg
+	$(BIN)/unisono run -n 4 examples/train_digits.py
 
 test: lint native-test  ## everything that has to hold before a change is accepted
 	$(BIN)/pytest -n 2

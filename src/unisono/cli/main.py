@@ -12,6 +12,7 @@ from .._build import build_info
 from ..errors import UnisonoError
 from .algorithms import algorithms
 from .explain import explain
+from .run import run
 
 app = typer.Typer(
     help="The communication layer of distributed training: collectives as schedules.",
@@ -21,6 +22,8 @@ app = typer.Typer(
 )
 app.command()(explain)
 app.command()(algorithms)
+# What follows the script is the script's.
+app.command(context_settings={"allow_interspersed_args": False})(run)
 
 
 def _print_version(wanted: bool) -> None:

@@ -1,0 +1,179 @@
+"""Runs a command as the ranks of a job, from the first process to the exit code."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import subprocess
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import BinaryIO
+
+from ..errors import ConfigError
+from .ending import GRACE, Ending
+from .interrupt import Interrupts
+from .job import Job
+from .output import Pump, Screen
+from .rank import Crew, Rank, describe_end, die_with, exit_code
+
+STREAMS = {"out": 1, "err": 2}
+# Wrappers (timeout, uv, make) pass on a Ctrl-C that the terminal has already sent to everyone: that is one, not two.
+SECONDS_OF_ONE_INTERRUPT = 0.2
+
+
+def run_job(
+    command: list[str],
+    job: Job,
+    *,
+    grace: float = GRACE,
+    log_dir: Path | None = None,
+    tee: bool = False,
+    verbose: bool = False,
+) -> int:
+    """The exit code of the first rank that fails, or 0."""
+    screens = {stream: Screen(fd, labelled=not _bare(job, fd)) for stream, fd in STREAMS.items()}
+    pump = Pump(screens["out"], screens["err"])
+    with Interrupts() as interrupts:
+        try:
+            with Crew() as crew:
+                starter = _Starter(command, job, crew, pump, log_dir, tee)
+                for local_rank in range(job.local_size):
+                    starter.start(local_rank)
+                pump.start()  # not earlier: a process with threads is not forked lightly
+                if verbose:
+                    pump.say(_summary(job, crew))
+                return _Watch(crew, interrupts, pump, grace).until_all_have_ended()
+        finally:
+            pump.finish(impatient=lambda: bool(interrupts.take()))
+
+
+def _bare(job: Job, fd: int) -> bool:
+    """One rank on a terminal looks as if it had been started without us."""
+    return job.size == 1 and os.isatty(fd)
+
+
+def _summary(job: Job, crew: Crew) -> str:
+    count = f"{job.size} rank{'s' * (job.size > 1)} on {job.nodes} host{'s' * (job.nodes > 1)}"
+    pids = ", ".join(str(rank.pid) for rank in crew.ranks)
+    return f"{count}, job {job.name}, rendezvous at {job.rendezvous}, pids here {pids}"
+
+
+class _Starter:
+    """Where each rank's streams lead, and its process."""
+
+    def __init__(self, command: list[str], job: Job, crew: Crew, pump: Pump, log_dir: Path | None, tee: bool) -> None:
+        self._command = command
+        self._job = job
+        self._crew = crew
+        self._pump = pump
+        self._log_dir = log_dir
+        self._tee = tee
+        self._bind = die_with(os.getpid())
+
+    def start(self, local_rank: int) -> None:
+        number = self._job.rank(local_rank)
+        with ExitStack() as ours:  # closed when the rank has its copies
+            try:
+                streams = {stream: self._open(ours, number, stream) for stream in STREAMS}
+                # preexec_fn, because prctl has to be called in the child before its program: a wrapper that calls it
+                # would cost every rank a second start of Python. It is safe here: no thread of ours runs yet, and
+                # the function was looked up before the fork.
+                process = subprocess.Popen(
+                    self._command,
+                    stdin=None if number == 0 else subprocess.DEVNULL,
+                    stdout=streams["out"],
+                    stderr=streams["err"],
+                    env=self._job.environment(local_rank),
+                    start_new_session=True,
+                    preexec_fn=self._bind,
+                )
+            except OSError as error:
+                what = str(error.filename or self._command[0])
+                raise ConfigError(f"cannot start rank {number}: {error.strerror}: {what!r}") from error
+            self._crew.add(number, process.pid, process.wait)
+
+    def _open(self, ours: ExitStack, number: int, stream: str) -> int | None:
+        """For the rank to write to: our own stream, a log, or a pipe to the pump."""
+        log: BinaryIO | None = None
+        if self._log_dir:
+            self._log_dir.mkdir(parents=True, exist_ok=True)
+            log = (self._log_dir / f"rank-{number}.{stream}").open("wb")
+            if number != 0 and not self._tee:
+                return ours.enter_context(log).fileno()
+        elif _bare(self._job, STREAMS[stream]):
+            return None
+        read, write = os.pipe()
+        self._pump.add(number, stream, read, log)
+        ours.callback(os.close, write)
+        return write
+
+
+class _Watch:
+    """Waits for the ranks; after the first failure, or when told to, sees that all of them end."""
+
+    def __init__(self, crew: Crew, interrupts: Interrupts, pump: Pump, grace: float) -> None:
+        self._crew = crew
+        self._interrupts = interrupts
+        self._pump = pump
+        self._ending = Ending(grace)
+        self._failed: Rank | None = None
+        self._told: signal.Signals | None = None
+        self._told_at = 0.0
+
+    def until_all_have_ended(self) -> int:
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._interrupts.arrived, selectors.EVENT_READ)
+            for rank in self._crew.ranks:
+                selector.register(rank.ended, selectors.EVENT_READ, rank)
+            while self._crew.running:
+                ready = selector.select(self._ending.wait())
+                ended = [key.data for key, _ in ready if key.data]
+                for rank in ended:
+                    selector.unregister(rank.ended)
+                    rank.look()
+                self._note_failure(ended)
+                for number in self._interrupts.take():
+                    self._pass_on(number)
+                self._go_on_ending()
+        return self._exit_code()
+
+    def _note_failure(self, ended: list[Rank]) -> None:
+        failed = [rank for rank in ended if rank.returncode]
+        if not failed or self._failed or self._told:
+            return
+        # Of those that we see together, one that was killed cannot have learned of another's failure.
+        self._failed = first = min(failed, key=lambda rank: (rank.returncode or 0) > 0)
+        assert first.returncode
+        others = f"; the others have {self._ending.grace:g} s to end" if self._crew.running else ""
+        self._pump.say(f"{first} {describe_end(first.returncode)}{others}", after=first.number)
+        self._ending.begin()
+
+    def _pass_on(self, number: signal.Signals) -> None:
+        now = time.monotonic()
+        if self._told is None:
+            self._told, self._told_at = number, now
+            self._pump.say(f"{number.name}: the ranks have {self._ending.grace:g} s to end; Ctrl-C kills them now")
+            self._crew.signal(signal.SIGINT)
+            self._ending.begin()
+        elif number == signal.SIGINT and now - self._told_at > SECONDS_OF_ONE_INTERRUPT:
+            self._ending.hurry()
+
+    def _go_on_ending(self) -> None:
+        running = self._crew.running
+        number = self._ending.due()
+        if number is None or not running:
+            return
+        names = ", ".join(str(rank.number) for rank in running)
+        self._pump.say(f"rank{'s' * (len(running) > 1)} {names} did not end: {number.name}")
+        for rank in running:
+            rank.signal(number)
+
+    def _exit_code(self) -> int:
+        if self._failed:
+            assert self._failed.returncode
+            return exit_code(self._failed.returncode)
+        if self._told and any(rank.returncode for rank in self._crew.ranks):
+            return 128 + self._told
+        return 0
