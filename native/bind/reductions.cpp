@@ -21,6 +21,13 @@ void reductions(nb::module_& module) {
         },
         nb::arg("address"), nb::arg("elements"), nb::arg("dtype"), nb::arg("by"),
         "Divides every element at an address, integers rounding towards zero.");
+    module.def(
+        "scale",
+        [](std::uintptr_t address, std::size_t elements, int dtype, double factor) {
+            scale(static_cast<Dtype>(dtype), reinterpret_cast<std::byte*>(address), elements, factor);
+        },
+        nb::arg("address"), nb::arg("elements"), nb::arg("dtype"), nb::arg("factor"),
+        "Multiplies every floating-point element at an address.");
 }
 
 }  // namespace unisono::bind

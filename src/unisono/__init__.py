@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from .comm.call import premultiplied_sum as premultiplied_sum
     from .comm.communicator import Communicator as Communicator
     from .comm.start import init as init
     from .interpret.draw import draw_spacetime as draw_spacetime
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 _HOME = {
     "Communicator": "comm.communicator",
     "init": "comm.start",
+    "premultiplied_sum": "comm.call",
     "Link": "interpret.machine",
     "Machine": "interpret.machine",
     "algorithms": "schedule.catalog",

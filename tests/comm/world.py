@@ -49,10 +49,10 @@ def executors(p: int, links: str) -> list[Executor]:
 class World:
     """p ranks that run the same function at once."""
 
-    def __init__(self, p: int, links: str = "shm", deadline: float = 20.0) -> None:
+    def __init__(self, p: int, links: str = "shm", deadline: float = 20.0, *, allow_pickle: bool = False) -> None:
         self.p = p
         self.ranks = [
-            Communicator(executor, rank=rank, size=p, deadline=deadline)
+            Communicator(executor, rank=rank, size=p, deadline=deadline, allow_pickle=allow_pickle)
             for rank, executor in enumerate(executors(p, links))
         ]
 

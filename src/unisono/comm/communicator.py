@@ -2,37 +2,29 @@
 
 from __future__ import annotations
 
-import threading
-from collections import Counter
-from collections.abc import Callable
-from hashlib import blake2b
+from collections.abc import Callable, Sequence
+from functools import partial
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from .._native import Executor, divide, supports
-from .._native import Program as NativeProgram
+from .._native import Executor, scale
 from ..errors import ConfigError
-from ..schedule.catalog import find
-from ..schedule.ir import Ints
-from ..schedule.layout import EqualBlocks, Layout
-from ..schedule.schedule import Schedule
-from ..tune.select import reduces_in_rank_order, select
+from ..schedule.layout import EqualBlocks, UnequalBlocks
+from . import objects
 from .arrays import Array, readable, writable
-from .programs import Programs
-
-OPS = {name: code for code, name in enumerate(("sum", "prod", "min", "max", "and", "or", "xor"))}
-"""The operators, numbered as in native/reduce/reduce.hpp."""
-
-MOST_PREPARED = 1024
-
-BUILTINS: dict[Any, str] = {sum: "sum", min: "min", max: "max"}
+from .call import Call, PremultipliedSum
+from .handle import Handle
+from .runner import Runner, Shape
 
 
 class Communicator:
-    """A group of ranks that communicate. Every rank makes the same calls, in the same order."""
+    """A group of ranks that communicate. Every rank makes the same calls, in the same order.
+
+    All calls take ``algorithm=`` to force one and ``deadline=`` in seconds, and return the result; those that fill
+    an array of the caller's take ``out=``. ``start("allreduce", x)`` makes a call that goes on by itself.
+    """
 
     def __init__(
         self,
@@ -43,20 +35,18 @@ class Communicator:
         local_rank: int = 0,
         hosts: list[str] | None = None,
         deadline: float = 300.0,
+        allow_pickle: bool = False,
         on_close: Callable[[], None] = lambda: None,
     ) -> None:
         self.rank, self.size, self.local_rank = rank, size, local_rank
         self.hosts = hosts or []
         self.deadline = deadline
-        self._executor: Executor | None = executor
-        self._programs = Programs(rank, size)
+        self.allow_pickle = allow_pickle
+        self._runner = Runner(executor, rank, size)
         self._on_close = on_close
-        self._turn = threading.Lock()
-        self._used: Counter[str] = Counter()
-        self._prepared: dict[tuple[Any, ...], _Prepared] = {}
 
     def __repr__(self) -> str:
-        return f"<Communicator rank {self.rank} of {self.size}{'' if self._executor else ', closed'}>"
+        return f"<Communicator rank {self.rank} of {self.size}{', closed' if self._runner.closed else ''}>"
 
     def __enter__(self) -> Communicator:
         return self
@@ -65,11 +55,25 @@ class Communicator:
         self.close()
 
     def close(self) -> None:
-        """Give up all links; further calls raise."""
-        with self._turn:
-            if self._executor is not None:
-                self._executor = None
-                self._on_close()
+        """Give up all links, when the calls under way are through; further calls raise."""
+        if not self._runner.closed:
+            self._runner.close()
+            self._on_close()
+
+    def start(self, call: str, *arguments: Any, **options: Any) -> Handle:
+        """Make a call by its name, such as "allreduce", and come back at once with a handle.
+
+        Calls run in the order in which they are made; the arrays are not to be touched before the handle is done.
+        """
+        function = getattr(self, call, None)
+        if call.startswith("_") or call in ("start", "close", "stats") or not callable(function):
+            raise ConfigError(f"there is no call {call!r} to start")
+        return Handle(self._runner.start(partial(function, *arguments, **options)), call)
+
+    def stats(self) -> dict[str, Any]:
+        """Calls, bytes sent to and received from each rank without headers, and which algorithms ran how often."""
+        calls, sent, received = self._runner.executor.counters()
+        return {"calls": calls, "sent": sent, "received": received, "algorithms": dict(self._runner.used)}
 
     def allreduce(
         self,
@@ -85,16 +89,16 @@ class Communicator:
 
         ``reproducible`` reduces from rank 0 to the last, one after the other, whatever the size and the links.
         """
-        source, target = self._pair(x, out)
-        call = _Call("allreduce", algorithm, op=op, reproducible=reproducible, deadline=deadline)
-        self._run(call, source, target, self._whole(source))
-        return target.given_back(source)
+        given = readable(x)
+        target = self._target(out, given, given.values.shape)
+        source = self._premultiplied(given, op, target)
+        self._run(Call("allreduce", algorithm, 0, op, reproducible), source, target, self._whole(source), deadline)
+        return target.given_back(given)
 
     def broadcast(self, x: Any, root: int = 0, *, algorithm: str | None = None, deadline: float | None = None) -> Any:
         """Fill x on every rank with the root's."""
         array = readable(x) if isinstance(x, (list, tuple)) else writable(x, "x")
-        call = _Call("broadcast", algorithm, root=self._rank(root), deadline=deadline)
-        self._run(call, array, array, self._whole(array))
+        self._run(Call("broadcast", algorithm, self._rank(root)), array, array, self._whole(array), deadline)
         return array.values.tolist() if isinstance(x, (list, tuple)) else x
 
     def reduce(
@@ -109,26 +113,39 @@ class Communicator:
         deadline: float | None = None,
     ) -> Any:
         """Reduce x over all ranks; the root gets the result, the others None."""
-        root = self._rank(root)
-        source, target = self._pair(x, out if self.rank == root else None)
-        call = _Call("reduce", algorithm, root=root, op=op, reproducible=reproducible, deadline=deadline)
-        self._run(call, source, target, self._whole(source))
-        return target.given_back(source) if self.rank == root else None
+        root, given = self._rank(root), readable(x)
+        target = self._target(out, given, given.values.shape) if self.rank == root else given.like((0,))
+        source = self._premultiplied(given, op, target)
+        self._run(Call("reduce", algorithm, root, op, reproducible), source, target, self._whole(source), deadline)
+        return target.given_back(given) if self.rank == root else None
 
     def scan(
         self, x: Any, op: Any = "sum", *, out: Any = None, algorithm: str | None = None, deadline: float | None = None
     ) -> Any:
         """Reduce x over the ranks up to and including this one."""
-        source, target = self._pair(x, out)
-        self._run(_Call("scan", algorithm, op=op, deadline=deadline), source, target, self._whole(source))
-        return target.given_back(source)
+        given = readable(x)
+        target = self._target(out, given, given.values.shape)
+        source = self._premultiplied(given, op, target)
+        self._run(Call("scan", algorithm, 0, op), source, target, self._whole(source), deadline)
+        return target.given_back(given)
 
     def allgather(self, x: Any, *, out: Any = None, algorithm: str | None = None, deadline: float | None = None) -> Any:
         """Every rank gets all ranks' x, stacked along a new first axis."""
         source = readable(x)
         target = self._target(out, source, (self.size, *source.values.shape))
-        layout = EqualBlocks(source.values.nbytes * self.size, self.size, source.values.itemsize)
-        self._run(_Call("allgather", algorithm, deadline=deadline), source, target, layout, part_in=True)
+        shape = Shape(self._equal_parts(source), part_in=True)
+        self._run(Call("allgather", algorithm), source, target, shape, deadline)
+        return target.given_back(source)
+
+    def allgatherv(
+        self, x: Any, *, out: Any = None, algorithm: str | None = None, deadline: float | None = None
+    ) -> Any:
+        """Every rank gets all ranks' x, which may differ in length, one after the other along the first axis."""
+        source = self._rows(x)
+        counts = self._counts(source, deadline)
+        target = self._target(out, source, (sum(counts), *source.values.shape[1:]))
+        shape = Shape(self._parts(source, counts), part_in=True)
+        self._run(Call("allgather", algorithm), source, target, shape, deadline)
         return target.given_back(source)
 
     def gather(
@@ -136,10 +153,24 @@ class Communicator:
     ) -> Any:
         """The root gets all ranks' x, stacked along a new first axis; the others get None."""
         root, source = self._rank(root), readable(x)
-        shape = (self.size, *source.values.shape) if self.rank == root else (0,)
-        target = self._target(out if self.rank == root else None, source, shape)
-        layout = EqualBlocks(source.values.nbytes * self.size, self.size, source.values.itemsize)
-        self._run(_Call("gather", algorithm, root=root, deadline=deadline), source, target, layout, part_in=True)
+        target = source.like((0,))
+        if self.rank == root:
+            target = self._target(out, source, (self.size, *source.values.shape))
+        shape = Shape(self._equal_parts(source), part_in=True)
+        self._run(Call("gather", algorithm, root), source, target, shape, deadline)
+        return target.given_back(source) if self.rank == root else None
+
+    def gatherv(
+        self, x: Any, root: int = 0, *, out: Any = None, algorithm: str | None = None, deadline: float | None = None
+    ) -> Any:
+        """The root gets all ranks' x, which may differ in length, one after the other; the others get None."""
+        root, source = self._rank(root), self._rows(x)
+        counts = self._counts(source, deadline)
+        target = source.like((0,))
+        if self.rank == root:
+            target = self._target(out, source, (sum(counts), *source.values.shape[1:]))
+        shape = Shape(self._parts(source, counts), part_in=True)
+        self._run(Call("gather", algorithm, root), source, target, shape, deadline)
         return target.given_back(source) if self.rank == root else None
 
     def scatter(
@@ -147,28 +178,45 @@ class Communicator:
     ) -> Any:
         """Every rank gets its part of the root's x, cut along the first axis; other ranks pass None, and out."""
         root = self._rank(root)
+        source, target = self._scattered(x, root, out, lambda shape: self._cut(shape))
+        shape = Shape(self._equal_parts(target), part_out=True)
+        self._run(Call("scatter", algorithm, root), source, target, shape, deadline)
+        return target.given_back(source)
+
+    def scatterv(
+        self,
+        x: Any,
+        counts: Sequence[int] | None = None,
+        root: int = 0,
+        *,
+        out: Any = None,
+        algorithm: str | None = None,
+        deadline: float | None = None,
+    ) -> Any:
+        """As scatter, but rank i gets the next ``counts[i]`` rows of the root's x; only the root gives counts."""
+        root = self._rank(root)
+        rows = np.zeros(self.size, np.int64)
         if self.rank == root:
-            source = readable(x)
-            target = self._target(out, source, self._cut(source.values.shape))
-        elif out is None:
-            raise ConfigError("scatter needs out= on ranks other than the root: they cannot know what will arrive")
-        else:
-            source = target = writable(out)
-        layout = EqualBlocks(target.values.nbytes * self.size, self.size, target.values.itemsize)
-        call = _Call("scatter", algorithm, root=root, deadline=deadline)
-        self._run(call, source, target, layout, part_out=True)
+            rows[:] = self._valid_counts(counts, self._rows(x))
+        self.broadcast(rows, root, deadline=deadline)
+        source, target = self._scattered(x, root, out, lambda shape: (int(rows[root]), *shape[1:]))
+        if target.values.shape[:1] != (rows[self.rank],):
+            raise ConfigError(f"out has shape {target.values.shape}, but {rows[self.rank]} rows will arrive")
+        shape = Shape(self._parts(target, rows.tolist()), part_out=True)
+        self._run(Call("scatter", algorithm, root), source, target, shape, deadline)
         return target.given_back(source)
 
     def reduce_scatter(
         self, x: Any, op: Any = "sum", *, out: Any = None, algorithm: str | None = None, deadline: float | None = None
     ) -> Any:
         """Reduce x over all ranks and cut the result along the first axis; every rank gets its part."""
-        source = readable(x)
-        target = self._target(out, source, self._cut(source.values.shape))
+        given = readable(x)
+        target = self._target(out, given, self._cut(given.values.shape))
+        source = self._premultiplied(given, op, target)
         layout = EqualBlocks(source.values.nbytes, self.size, source.values.itemsize)
-        call = _Call("reduce_scatter", algorithm, op=op, deadline=deadline)
-        self._run(call, source, target, layout, part_out=True)
-        return target.given_back(source)
+        call = Call("reduce_scatter", algorithm, 0, op)
+        self._run(call, source, target, Shape(layout, part_out=True), deadline)
+        return target.given_back(given)
 
     def alltoall(self, x: Any, *, out: Any = None, algorithm: str | None = None, deadline: float | None = None) -> Any:
         """Send the i-th part of x (cut along the first axis) to rank i; get as many parts back, by rank."""
@@ -176,96 +224,59 @@ class Communicator:
         self._cut(source.values.shape)
         target = self._target(out, source, source.values.shape)
         layout = EqualBlocks(source.values.nbytes * self.size, self.size**2, source.values.itemsize)
-        self._run(_Call("alltoall", algorithm, deadline=deadline), source, target, layout)
+        self._run(Call("alltoall", algorithm), source, target, Shape(layout), deadline)
+        return target.given_back(source)
+
+    def alltoallv(
+        self,
+        x: Any,
+        counts: Sequence[int],
+        *,
+        out: Any = None,
+        algorithm: str | None = None,
+        deadline: float | None = None,
+    ) -> Any:
+        """Send the next ``counts[i]`` rows of x to rank i; get what the others send here, one after the other."""
+        source = self._rows(x)
+        own = np.array(self._valid_counts(counts, source), np.int64)
+        matrix = self.allgather(own, deadline=deadline)
+        target = self._target(out, source, (int(matrix[:, self.rank].sum()), *source.values.shape[1:]))
+        layout = self._parts(source, matrix.ravel().tolist())
+        self._run(Call("alltoall", algorithm), source, target, Shape(layout), deadline)
         return target.given_back(source)
 
     def barrier(self, *, algorithm: str | None = None, deadline: float | None = None) -> None:
         """Return when every rank has come here."""
         nothing = readable(np.empty(0, np.uint8))
-        call = _Call("barrier", algorithm, op="or", deadline=deadline)
-        self._run(call, nothing, nothing, EqualBlocks(0, 1))
+        self._run(Call("barrier", algorithm, 0, "or"), nothing, nothing, Shape(EqualBlocks(0, 1)), deadline)
 
-    def stats(self) -> dict[str, Any]:
-        """Calls, bytes sent to and received from each rank without headers, and which algorithms ran how often."""
-        calls, sent, received = self._open().counters()
-        return {"calls": calls, "sent": sent, "received": received, "algorithms": dict(self._used)}
+    def allgather_object(self, value: Any) -> list[Any]:
+        """Every rank gets all ranks' objects, by rank. Needs ``allow_pickle``."""
+        return objects.allgather(self, value)
 
-    def _run(
-        self,
-        call: _Call,
-        source: Array,
-        target: Array,
-        layout: Layout,
-        *,
-        part_in: bool = False,
-        part_out: bool = False,
-    ) -> None:
-        in_place = source.address == target.address and not (part_in or part_out)
-        key = (call.facts, layout.total, source.dtype, in_place)
-        with self._turn:
-            executor = self._open()
-            if key not in self._prepared:
-                if len(self._prepared) >= MOST_PREPARED:
-                    self._prepared.clear()
-                self._prepared[key] = self._prepare(call, source, layout, in_place, part_in, part_out)
-            prepared = self._prepared[key]
-            deadline = self.deadline if call.deadline is None else call.deadline
-            executor.run(
-                prepared.program,
-                source.address,
-                target.address,
-                prepared.sizes,
-                prepared.in_offsets,
-                prepared.out_offsets,
-                source.code,
-                prepared.operator,
-                prepared.fingerprint,
-                deadline,
-            )
-            self._used[prepared.name] += 1
-            if prepared.averages and target.values.size:
-                divide(target.address, target.values.size, target.code, self.size)
+    def gather_object(self, value: Any, root: int = 0) -> list[Any] | None:
+        """The root gets all ranks' objects, by rank; the others get None. Needs ``allow_pickle``."""
+        return objects.gather(self, value, self._rank(root))
 
-    def _prepare(
-        self, call: _Call, source: Array, layout: Layout, in_place: bool, part_in: bool, part_out: bool
-    ) -> _Prepared:
-        operator, averages = call.operator(source)
-        schedule = self._schedule(call, layout)
-        if layout.blocks != schedule.blocks:
-            layout = EqualBlocks(layout.total, schedule.blocks, source.values.itemsize)
-        ready = self._programs.of(schedule, in_place=in_place)
-        sizes = np.asarray(layout.nbytes(ready.blocks, 1)).astype(np.uint64)
-        starts = np.asarray(layout.start(ready.blocks)).astype(np.uint64)
-        ins, outs = np.zeros_like(starts) if part_in else starts, np.zeros_like(starts) if part_out else starts
-        if call.collective == "alltoall":
-            ins, outs = self._alltoall_offsets(ready.blocks, layout)
-        fingerprint = call.fingerprint(schedule, layout.total, source.dtype)
-        is_receiver = call.collective != "reduce" or self.rank == call.root
-        name = f"{call.collective} {schedule.name}"
-        return _Prepared(ready.native, sizes, ins, outs, operator, fingerprint, averages and is_receiver, name)
+    def broadcast_object(self, value: Any = None, root: int = 0) -> Any:
+        """Every rank gets the root's object. Needs ``allow_pickle``."""
+        return objects.broadcast(self, value, self._rank(root))
 
-    def _schedule(self, call: _Call, layout: Layout) -> Schedule:
-        if call.algorithm is not None:
-            if call.reproducible and not reduces_in_rank_order(call.collective, call.algorithm, self.size):
-                raise ConfigError(f"{call.algorithm} does not reduce in rank order, so it cannot be reproducible")
-            return find(call.collective, call.algorithm).schedule(self.size, call.root)
-        if call.reproducible:
-            return find(call.collective, "flat").schedule(self.size, call.root)
-        nbytes = layout.total // self.size if call.collective == "alltoall" else layout.total
-        return select(call.collective, self.size, nbytes, call.root)
+    def _run(self, call: Call, source: Array, target: Array, shape: Shape, deadline: float | None) -> None:
+        self._runner.run(call, source, target, shape, self.deadline if deadline is None else deadline)
 
-    def _alltoall_offsets(self, blocks: Ints, layout: Layout) -> tuple[Any, Any]:
-        """Block s·p + d is the d-th of rank s's input and the s-th of rank d's output."""
-        part = layout.total // self.size**2
-        source, target = np.divmod(blocks, self.size)
-        return (target * part).astype(np.uint64), (source * part).astype(np.uint64)
-
-    def _whole(self, array: Array) -> EqualBlocks:
-        return EqualBlocks(array.values.nbytes, 1, array.values.itemsize)
-
-    def _pair(self, x: Any, out: Any) -> tuple[Array, Array]:
-        source = readable(x)
-        return source, self._target(x if out is x else out, source, source.values.shape)
+    def _premultiplied(self, source: Array, op: Any, target: Array) -> Array:
+        """The source times the factor of the operator, if it has one; in the target, if it is as large."""
+        if not isinstance(op, PremultipliedSum) or "float" not in source.dtype:
+            return source
+        if target.values.size == source.values.size:
+            values = target.values.reshape(source.values.shape)
+            np.copyto(values, source.values)
+        else:
+            values = source.values.copy()
+        scaled = Array(values, source.dtype, source.origin)
+        scale(scaled.address, values.size, source.code, op.factor)
+        return scaled
 
     def _target(self, out: Any, source: Array, shape: tuple[int, ...]) -> Array:
         if out is None:
@@ -275,6 +286,47 @@ class Communicator:
         if has != needs:
             raise ConfigError(f"out has {has[0]} elements of {has[1]}, the result has {needs[0]} of {needs[1]}")
         return target
+
+    def _scattered(
+        self, x: Any, root: int, out: Any, cut: Callable[[tuple[int, ...]], tuple[int, ...]]
+    ) -> tuple[Array, Array]:
+        """The root's vector and where its part goes; other ranks have the latter only."""
+        if self.rank == root:
+            source = readable(x)
+            return source, self._target(out, source, cut(source.values.shape))
+        if out is None:
+            raise ConfigError("scatter needs out= on ranks other than the root: they cannot know what will arrive")
+        target = writable(out)
+        return target, target
+
+    def _rows(self, x: Any) -> Array:
+        array = readable(x)
+        if array.values.ndim == 0:
+            raise ConfigError("a single number has no rows; pass an array of one dimension or more")
+        return array
+
+    def _counts(self, source: Array, deadline: float | None) -> list[int]:
+        """How many rows every rank has."""
+        own = np.array([source.values.shape[0]], np.int64)
+        return [int(count) for count in self.allgather(own, deadline=deadline).ravel()]
+
+    def _valid_counts(self, counts: Sequence[int] | None, source: Array) -> list[int]:
+        rows = source.values.shape[0]
+        if counts is None or len(counts) != self.size or min(counts) < 0 or sum(counts) != rows:
+            raise ConfigError(
+                f"counts has a number of rows for each of {self.size} ranks, together {rows}; not {counts}"
+            )
+        return [int(count) for count in counts]
+
+    def _parts(self, array: Array, counts: list[int]) -> UnequalBlocks:
+        row = array.values.itemsize * prod(array.values.shape[1:])
+        return UnequalBlocks.of([count * row for count in counts])
+
+    def _equal_parts(self, part: Array) -> EqualBlocks:
+        return EqualBlocks(part.values.nbytes * self.size, self.size, part.values.itemsize)
+
+    def _whole(self, array: Array) -> Shape:
+        return Shape(EqualBlocks(array.values.nbytes, 1, array.values.itemsize))
 
     def _cut(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         if not shape or shape[0] % self.size:
@@ -287,56 +339,3 @@ class Communicator:
         if not 0 <= rank < self.size:
             raise ConfigError(f"root {rank} is out of range: {self.size} ranks are numbered 0 to {self.size - 1}")
         return rank
-
-    def _open(self) -> Executor:
-        if self._executor is None:
-            raise ConfigError("this communicator is closed")
-        return self._executor
-
-
-class _Prepared(NamedTuple):
-    """All that a call needs besides addresses and a deadline: a second call of the same kind finds it ready."""
-
-    program: NativeProgram
-    sizes: NDArray[np.uint64]
-    in_offsets: NDArray[np.uint64]
-    out_offsets: NDArray[np.uint64]
-    operator: int
-    fingerprint: int
-    averages: bool
-    name: str
-
-
-class _Call:
-    """What the user asked for, besides the arrays."""
-
-    def __init__(
-        self,
-        collective: str,
-        algorithm: str | None,
-        *,
-        root: int = 0,
-        op: Any = "sum",
-        reproducible: bool = False,
-        deadline: float | None = None,
-    ) -> None:
-        self.collective, self.algorithm, self.root = collective, algorithm, root
-        self.op = BUILTINS.get(op, op) if not isinstance(op, str) else op
-        self.reproducible, self.deadline = reproducible, deadline
-        self.facts = (collective, algorithm, root, self.op, reproducible)
-
-    def operator(self, array: Array) -> tuple[int, bool]:
-        """The native number of the operator, and whether to divide by the number of ranks in the end."""
-        averages = self.op == "avg"
-        name = "sum" if averages else self.op
-        if name not in OPS:
-            raise ConfigError(f"there is no operator {self.op!r}; there are: {', '.join([*OPS, 'avg'])}")
-        if not supports(OPS[name], array.code) or (averages and array.dtype == "bool"):
-            raise ConfigError(f"{self.op} is not defined for elements of type {array.dtype}")
-        return OPS[name], averages
-
-    def fingerprint(self, schedule: Schedule, total: int, dtype: str) -> int:
-        """A number of all that the ranks have to agree on."""
-        facts = (schedule.collective.name, schedule.name, schedule.root, sorted(schedule.parameters.items()))
-        text = repr((facts, self.op if schedule.collective.reduces else None, total, dtype))
-        return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")

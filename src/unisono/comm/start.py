@@ -18,10 +18,11 @@ MEMORY_FOR_RINGS = 64 << 20
 LONGEST_RING, SHORTEST_RING = 1 << 20, 1 << 12
 
 
-def init(**arguments: Any) -> Communicator:
+def init(*, allow_pickle: bool = False, **arguments: Any) -> Communicator:
     """Join the job that this process was started for; alone, it is a job of one rank.
 
     Arguments take precedence over UNISONO_* variables, and these over those of torchrun, mpirun and srun.
+    ``allow_pickle`` allows the calls on objects, which run code that the other ranks send.
     """
     try:
         from .._native import Executor, Inbox
@@ -60,6 +61,7 @@ def init(**arguments: Any) -> Communicator:
         local_rank=wiring.local_rank,
         hosts=wiring.hosts,
         deadline=settings.deadline,
+        allow_pickle=allow_pickle,
         on_close=wiring.close,
     )
 

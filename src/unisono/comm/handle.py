@@ -1,0 +1,34 @@
+"""A call that goes on while the caller does something else."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator
+from concurrent.futures import Future
+from typing import Any
+
+from ..errors import DeadlineExceeded
+
+
+class Handle:
+    """The result of an asynchronous call, now or later. The arrays of the call are not to be touched until then."""
+
+    def __init__(self, future: Future[Any], what: str) -> None:
+        self._future, self._what = future, what
+
+    def wait(self, deadline: float | None = None) -> Any:
+        """The result; waits for it for at most ``deadline`` seconds (the call has its own deadline besides)."""
+        try:
+            return self._future.result(deadline)
+        except TimeoutError:
+            raise DeadlineExceeded(f"{self._what} was not through after {deadline:g} s; it goes on") from None
+
+    def done(self) -> bool:
+        """Is the call through, well or badly?"""
+        return self._future.done()
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        return asyncio.wrap_future(self._future).__await__()
+
+    def __repr__(self) -> str:
+        return f"<Handle of {self._what}, {'done' if self.done() else 'under way'}>"
