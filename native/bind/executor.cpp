@@ -63,7 +63,7 @@ void check_signals() {
 
 void run(Executor& executor, const Program& program, std::uintptr_t in, std::uintptr_t out,
          const Sizes& sizes, const Sizes& in_offsets, const Sizes& out_offsets, int dtype, int op,
-         std::uint64_t fingerprint, double deadline) {
+         std::uint64_t fingerprint, double deadline, bool pairwise) {
     const auto blocks = static_cast<std::size_t>(program.blocks());
     if (sizes.size() != blocks || in_offsets.size() != blocks || out_offsets.size() != blocks)
         throw std::invalid_argument("sizes and offsets do not fit the program's blocks");
@@ -76,6 +76,7 @@ void run(Executor& executor, const Program& program, std::uintptr_t in, std::uin
                     static_cast<Dtype>(dtype),
                     static_cast<Op>(op),
                     fingerprint,
+                    pairwise,
                     Clock::now() + budget};
     const nb::gil_scoped_release without_gil;
     executor.run(program, call, check_signals);
@@ -122,7 +123,8 @@ void executor(nb::module_& module) {
             "descriptor.")
         .def("run", &run, nb::arg("program"), nb::arg("source"), nb::arg("target"), nb::arg("sizes"),
              nb::arg("in_offsets"), nb::arg("out_offsets"), nb::arg("dtype"), nb::arg("op"),
-             nb::arg("fingerprint"), nb::arg("deadline"), "Runs a program; blocks until it is through.")
+             nb::arg("fingerprint"), nb::arg("deadline"), nb::arg("pairwise") = false,
+             "Runs a program; blocks until it is through.")
         .def(
             "counters",
             [](const Executor& executor) {

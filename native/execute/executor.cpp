@@ -13,6 +13,8 @@ Executor::Executor(int rank, std::vector<std::unique_ptr<Link>> links, std::vect
       more_ranks_than_cores_(more_ranks_than_cores) {
     counters_.sent.resize(links_.size());
     counters_.received.resize(links_.size());
+    sent_in_pairs_.resize(links_.size());
+    received_in_pairs_.resize(links_.size());
 }
 
 Executor::~Executor() = default;
@@ -22,8 +24,16 @@ void Executor::run(const Program& program, const Call& call, const std::function
     broken_ = true;  // unless we get through
     Run(*this, program, call).go(interrupt);
     broken_ = false;
-    ++sequence_;
     ++counters_.calls;
+    if (!call.pairwise) {
+        ++sequence_;
+        return;
+    }
+    for (const auto& traffic : program.traffic()) {
+        const auto peer = static_cast<std::size_t>(traffic.peer);
+        sent_in_pairs_[peer] += traffic.sends.empty() ? 0 : 1;
+        received_in_pairs_[peer] += traffic.receives.empty() ? 0 : 1;
+    }
 }
 
 }  // namespace unisono

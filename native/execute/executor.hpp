@@ -36,6 +36,7 @@ struct Call {
     Dtype dtype;
     Op op;
     std::uint64_t fingerprint;  // of everything that all ranks have to agree on
+    bool pairwise;              // a call of sender and receiver only, which the others know nothing of
     Clock::time_point deadline;
 };
 
@@ -81,6 +82,8 @@ class Executor {
     Counters counters_;
     std::vector<std::byte> scratch_;
     std::uint64_t sequence_ = 0;
+    std::vector<std::uint64_t> sent_in_pairs_;      // messages to each peer in pairwise calls
+    std::vector<std::uint64_t> received_in_pairs_;  // messages from each peer in pairwise calls
     bool broken_ = false;
 };
 

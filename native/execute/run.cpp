@@ -13,6 +13,14 @@ namespace {
 /// Bytes that are reduced or copied before other links get their turn; they stay in the cache.
 constexpr std::size_t chunk = 128 * 1024;
 
+/// The first bit of the number of a call that sender and receiver make alone.
+constexpr std::uint64_t in_pairs = std::uint64_t{1} << 63;
+
+std::string describe(std::uint64_t number_of_call) {
+    const bool is_pairwise = (number_of_call & in_pairs) != 0;
+    return (is_pairwise ? "send or receive " : "call ") + std::to_string(number_of_call & ~in_pairs);
+}
+
 constexpr auto interrupt_every = std::chrono::milliseconds(20);
 
 }  // namespace
@@ -87,7 +95,8 @@ bool Executor::Run::send(Lane& lane) {
         if (lane.sending != message) {
             lane.sending = message;
             lane.header_sent = 0;
-            lane.out = Frame{executor_.sequence_, call_.fingerprint, message_bytes_[index(message)]};
+            lane.out = Frame{number_of_call(lane.traffic->peer, true), call_.fingerprint,
+                             message_bytes_[index(message)]};
         }
         const auto header = std::as_bytes(std::span(&lane.out, 1)).subspan(lane.header_sent);
         const std::size_t done = progress_[index(row)];
@@ -129,12 +138,12 @@ bool Executor::Run::receive_header(Lane& lane, std::int32_t message) {
     if (lane.header_received < sizeof(Frame)) return false;
     Frame frame{};
     std::memcpy(&frame, lane.in.data(), sizeof(Frame));
-    if (frame.sequence != executor_.sequence_ || frame.fingerprint != call_.fingerprint ||
+    const auto expected = number_of_call(lane.traffic->peer, false);
+    if (frame.sequence != expected || frame.fingerprint != call_.fingerprint ||
         frame.bytes != message_bytes_[index(message)])
-        throw Mismatch("rank " + std::to_string(lane.traffic->peer) + " is in call " +
-                       std::to_string(frame.sequence) + " and sends " + std::to_string(frame.bytes) +
-                       " bytes, rank " + std::to_string(executor_.rank_) + " is in call " +
-                       std::to_string(executor_.sequence_) + " and awaits " +
+        throw Mismatch("rank " + std::to_string(lane.traffic->peer) + " is in " + describe(frame.sequence) +
+                       " and sends " + std::to_string(frame.bytes) + " bytes, rank " +
+                       std::to_string(executor_.rank_) + " is in " + describe(expected) + " and awaits " +
                        std::to_string(message_bytes_[index(message)]) +
                        ": all ranks have to make the same calls with the same arguments in the same order");
     lane.header_received = 0;
@@ -202,6 +211,14 @@ void Executor::Run::combine_into_target(std::int32_t row, const std::byte* other
     const auto* present = address(operand) + progress_[index(row)];
     if (into != present) std::memcpy(into, present, bytes);
     combine(call_.op, call_.dtype, into, other, bytes / element_, how == How::reduce_before);
+}
+
+/// Calls of all ranks are counted together, those of a pair for each direction; the first bit tells them
+/// apart.
+std::uint64_t Executor::Run::number_of_call(int peer, bool sending) const {
+    if (!call_.pairwise) return executor_.sequence_;
+    const auto& counted = sending ? executor_.sent_in_pairs_ : executor_.received_in_pairs_;
+    return in_pairs | counted[index(peer)];
 }
 
 std::byte* Executor::Run::address(Home home) const {

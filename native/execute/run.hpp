@@ -49,6 +49,7 @@ class Executor::Run {
     std::size_t size_of_block(std::int32_t row) const { return call_.sizes[index(instruction(row).block)]; }
     const Instruction& instruction(std::int32_t row) const { return program_.instructions()[index(row)]; }
     std::byte* address(Home home) const;
+    std::uint64_t number_of_call(int peer, bool sending) const;
     bool may_advance(std::int32_t row, std::size_t& limit) const;
     void advance(std::int32_t row, std::size_t bytes);
     [[noreturn]] void throw_deadline() const;

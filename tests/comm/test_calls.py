@@ -11,7 +11,7 @@ from tests.comm.world import World
 
 import unisono
 from unisono.comm.communicator import Communicator
-from unisono.errors import ConfigError, DeadlineExceeded, ScheduleError
+from unisono.errors import ConfigError, DeadlineExceeded, MismatchError, ScheduleError
 
 
 def test_started_calls_go_on_while_python_computes_and_keep_their_order() -> None:
@@ -170,3 +170,51 @@ def test_calls_of_several_threads_take_turns() -> None:
         for thread in threads:
             thread.join()
         assert sums == [2.0] * 300
+
+
+@pytest.mark.parametrize("links", ["shm", "tcp"])
+def test_a_vector_goes_round_by_send_and_receive_between_collectives(links: str) -> None:
+    def round_trip(comm: Communicator) -> float:
+        x, after, before = np.full(100_000, float(comm.rank)), (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+        comm.barrier()
+        if comm.rank == 0:
+            comm.send(x, after)
+            comm.recv(before, out=x)
+        else:
+            comm.recv(before, out=x)
+            comm.send(x + 1, after)
+        return float(comm.allreduce(x)[0])
+
+    with World(4, links) as world:
+        assert world.run(round_trip) == [3.0 + 0 + 1 + 2] * 4
+
+
+def test_everybody_sends_and_receives_at_once() -> None:
+    def shift(comm: Communicator) -> float:
+        x = np.full(50_000, float(comm.rank))
+        comm.sendrecv(x, (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size, out=x)
+        return float(x[-1])
+
+    with World(3) as world:
+        assert world.run(shift) == [2.0, 0.0, 1.0]
+        assert world.run(
+            lambda comm: comm.sendrecv([comm.rank], 1 - comm.rank, 1 - comm.rank) if comm.rank < 2 else None
+        ) == [
+            [1],
+            [0],
+            None,
+        ]
+
+
+def test_a_receive_of_another_length_or_type_is_a_mismatch() -> None:
+    for out in (np.empty(4), np.empty(6, np.float32)):
+        with World(2, deadline=2) as world, pytest.raises(MismatchError, match="send or receive 0"):
+            world.run(lambda comm, out=out: comm.send(np.ones(3), 1) if comm.rank == 0 else comm.recv(0, out=out))
+
+
+def test_who_sends_to_itself_or_to_nobody_is_told() -> None:
+    with World(2) as world:
+        with pytest.raises(ConfigError, match="itself"):
+            world.ranks[0].send([1], 0)
+        with pytest.raises(ConfigError, match="rank 2 is out of range"):
+            world.ranks[0].send([1], 2)

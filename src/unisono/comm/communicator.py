@@ -245,6 +245,24 @@ class Communicator:
         self._run(Call("alltoall", algorithm), source, target, Shape(layout), deadline)
         return target.given_back(source)
 
+    def send(self, x: Any, to: int, *, deadline: float | None = None) -> None:
+        """Send x to another rank, which receives it. Returns when x may be used again."""
+        self._exchange(readable(x), to, None, None, deadline)
+
+    def recv(self, source: int, *, out: Any, deadline: float | None = None) -> Any:
+        """Receive into ``out`` what another rank sends: as many elements of the same type."""
+        self._exchange(None, None, writable(out), source, deadline)
+        return out
+
+    def sendrecv(self, x: Any, to: int, source: int, *, out: Any = None, deadline: float | None = None) -> Any:
+        """Send x to one rank and receive as much from another (or the same), at once."""
+        given = readable(x)
+        target = self._target(out, given, given.values.shape)
+        if np.may_share_memory(given.values, target.values):
+            given = given._replace(values=given.values.copy())
+        self._exchange(given, to, target, source, deadline)
+        return target.given_back(given)
+
     def barrier(self, *, algorithm: str | None = None, deadline: float | None = None) -> None:
         """Return when every rank has come here."""
         nothing = readable(np.empty(0, np.uint8))
@@ -261,6 +279,14 @@ class Communicator:
     def broadcast_object(self, value: Any = None, root: int = 0) -> Any:
         """Every rank gets the root's object. Needs ``allow_pickle``."""
         return objects.broadcast(self, value, self._rank(root))
+
+    def _exchange(
+        self, x: Array | None, to: int | None, out: Array | None, source: int | None, deadline: float | None
+    ) -> None:
+        for peer in (to, source):
+            if peer is not None and self._rank(peer, "rank") == self.rank:
+                raise ConfigError(f"rank {self.rank} cannot send to or receive from itself")
+        self._runner.exchange(x, to, out, source, self.deadline if deadline is None else deadline)
 
     def _run(self, call: Call, source: Array, target: Array, shape: Shape, deadline: float | None) -> None:
         self._runner.run(call, source, target, shape, self.deadline if deadline is None else deadline)
@@ -335,7 +361,7 @@ class Communicator:
             )
         return (shape[0] // self.size, *shape[1:])
 
-    def _rank(self, rank: int) -> int:
+    def _rank(self, rank: int, what: str = "root") -> int:
         if not 0 <= rank < self.size:
-            raise ConfigError(f"root {rank} is out of range: {self.size} ranks are numbered 0 to {self.size - 1}")
+            raise ConfigError(f"{what} {rank} is out of range: {self.size} ranks are numbered 0 to {self.size - 1}")
         return rank

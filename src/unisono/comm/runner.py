@@ -83,6 +83,34 @@ class Runner:
         else:
             self._run(call, source, target, shape, deadline)
 
+    def exchange(self, x: Array | None, to: int | None, out: Array | None, source: int | None, deadline: float) -> None:
+        """Send x to one rank and receive out from another; either may be left out."""
+        last = self._last
+        if last is not None and not last.done() and threading.get_ident() != self._worker:
+            self.start(lambda: self._exchange(x, to, out, source, deadline)).result()
+        else:
+            self._exchange(x, to, out, source, deadline)
+
+    def _exchange(
+        self, x: Array | None, to: int | None, out: Array | None, source: int | None, deadline: float
+    ) -> None:
+        sizes = np.array([x.values.nbytes if x else 0, out.values.nbytes if out else 0], np.uint64)
+        code = (x or out or _NOTHING).code
+        with self._turn:
+            self.executor.run(
+                self._programs.between(to, source),
+                x.address if x else 0,
+                out.address if out else 0,
+                sizes,
+                np.zeros(2, np.uint64),
+                np.zeros(2, np.uint64),
+                code,
+                0,
+                code,
+                deadline,
+                pairwise=True,
+            )
+
     def _know_worker(self) -> None:
         self._worker = threading.get_ident()
 
@@ -147,6 +175,9 @@ class Runner:
         is_own, is_result = blocks // p == rank, blocks % p == rank
         ins = np.where(is_own, layout.start(blocks) - layout.start(rank * p), 0)
         return ins, np.where(is_result, to_here[blocks // p], 0)
+
+
+_NOTHING = Array(np.empty(0, np.uint8), "uint8", None)
 
 
 def _u64(numbers: Any) -> Offsets:

@@ -68,8 +68,8 @@ struct Vector {
 
     Call call(std::uint64_t fingerprint, std::chrono::milliseconds budget) {
         auto* bytes = reinterpret_cast<std::byte*>(values.data());
-        return {
-            bytes, bytes, sizes, offsets, offsets, Dtype::f32, Op::sum, fingerprint, Clock::now() + budget};
+        return {bytes,      bytes,   sizes,       offsets, offsets,
+                Dtype::f32, Op::sum, fingerprint, false,   Clock::now() + budget};
     }
 };
 
