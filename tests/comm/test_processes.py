@@ -93,3 +93,58 @@ def test_nothing_is_left_in_shared_memory() -> None:
     before = set(os.listdir("/dev/shm"))
     unisono.launch(lambda: unisono.init().barrier(), 3, timeout=60)
     assert set(os.listdir("/dev/shm")) == before
+
+
+@pytest.mark.parametrize("links", ["auto", "tcp"])
+def test_a_communicator_is_split_and_duplicated(links: str) -> None:
+    def job() -> tuple[list[int], int, int, int]:
+        with unisono.init(links=links) as comm:
+            row = comm.split(comm.rank // 2, key=-comm.rank)
+            assert row is not None
+            members = row.allgather(np.array([comm.rank])).ravel().tolist()
+            nobody = comm.split(None if comm.rank else 0)
+            alone = nobody.size if nobody else 0
+            with comm.duplicate() as twin:
+                started = twin.start("allreduce", [1])
+                total = comm.allreduce([comm.rank])[0]
+                assert started.wait() == [comm.size]
+            row.close()
+            return members, row.rank, alone, total
+
+    assert unisono.launch(job, 5, timeout=60) == [
+        ([1, 0], 1, 1, 10),
+        ([1, 0], 0, 0, 10),
+        ([3, 2], 1, 0, 10),
+        ([3, 2], 0, 0, 10),
+        ([4], 0, 0, 10),
+    ]
+
+
+def test_the_lectures_program_runs_as_printed() -> None:
+    def job() -> None:
+        from unisono import communicator
+
+        comm = communicator.create()
+        a = [1, 2, 3] if comm.rank == 0 else [1, 0, 1]
+        b = comm.allreduce(a, op=sum)
+        assert b == [2, 2, 4]
+        comm.close()
+
+    unisono.launch(job, 2, timeout=60)
+
+
+def test_an_interrupt_reaches_a_blocked_call() -> None:
+    def job() -> float:
+        comm = unisono.init()
+        comm.barrier()
+        if comm.rank == 1:
+            time.sleep(3)
+            return 0.0
+        signal.signal(signal.SIGALRM, signal.default_int_handler)
+        signal.setitimer(signal.ITIMER_REAL, 0.3)
+        start = time.monotonic()
+        with pytest.raises(KeyboardInterrupt):
+            comm.allreduce(np.ones(10))
+        return time.monotonic() - start
+
+    assert 0.2 < unisono.launch(job, 2, timeout=60)[0] < 2.5  # 0.1 s after the signal on a quiet machine

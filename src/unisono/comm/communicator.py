@@ -37,6 +37,7 @@ class Communicator:
         deadline: float = 300.0,
         allow_pickle: bool = False,
         on_close: Callable[[], None] = lambda: None,
+        regroup: Callable[[Communicator, list[int]], Communicator | None] = lambda comm, members: None,
     ) -> None:
         self.rank, self.size, self.local_rank = rank, size, local_rank
         self.hosts = hosts or []
@@ -44,6 +45,7 @@ class Communicator:
         self.allow_pickle = allow_pickle
         self._runner = Runner(executor, rank, size)
         self._on_close = on_close
+        self._regroup = regroup
 
     def __repr__(self) -> str:
         return f"<Communicator rank {self.rank} of {self.size}{', closed' if self._runner.closed else ''}>"
@@ -69,6 +71,20 @@ class Communicator:
         if call.startswith("_") or call in ("start", "close", "stats") or not callable(function):
             raise ConfigError(f"there is no call {call!r} to start")
         return Handle(self._runner.start(partial(function, *arguments, **options)), call)
+
+    def split(self, color: int | None, key: int = 0) -> Communicator | None:
+        """Ranks of one color form a new communicator, ordered by key and then by rank; color None joins none."""
+        if color is not None and color < 0:
+            raise ConfigError(f"color {color}: colors are numbers from 0 up, or None")
+        table = self.allgather(np.array([-1 if color is None else color, key])).tolist()
+        ordered = sorted((other_key, rank) for rank, (other, other_key) in enumerate(table) if other == color)
+        return self._regroup(self, [rank for _, rank in ordered])
+
+    def duplicate(self) -> Communicator:
+        """A communicator of the same ranks, whose calls do not wait for those of this one."""
+        twin = self._regroup(self, list(range(self.size)))
+        assert twin is not None, "every rank is in it"
+        return twin
 
     def stats(self) -> dict[str, Any]:
         """Calls, bytes sent to and received from each rank without headers, and which algorithms ran how often."""

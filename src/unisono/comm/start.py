@@ -1,12 +1,18 @@
-"""``unisono.init()``: from what the process was told to a communicator of all ranks."""
+"""``unisono.init()``: from what the process was told to a communicator of all ranks, and from that to smaller ones."""
 
 from __future__ import annotations
 
 import os
+import socket
+from dataclasses import replace
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from ..config import read_settings
+import numpy as np
+
+from ..config import LOOPBACK, Settings, parse_address, read_settings
 from ..errors import ConfigError, UnisonoError
+from .rendezvous import listen
 from .wiring import wire
 
 if TYPE_CHECKING:
@@ -16,6 +22,7 @@ MEMORY_FOR_RINGS = 64 << 20
 """All rings that one rank reads from have at most so many bytes together."""
 
 LONGEST_RING, SHORTEST_RING = 1 << 20, 1 << 12
+LONGEST_ADDRESS = 64
 
 
 def init(*, allow_pickle: bool = False, **arguments: Any) -> Communicator:
@@ -24,13 +31,17 @@ def init(*, allow_pickle: bool = False, **arguments: Any) -> Communicator:
     Arguments take precedence over UNISONO_* variables, and these over those of torchrun, mpirun and srun.
     ``allow_pickle`` allows the calls on objects, which run code that the other ranks send.
     """
+    return join(read_settings(**arguments), allow_pickle=allow_pickle)
+
+
+def join(settings: Settings, *, allow_pickle: bool) -> Communicator:
+    """Meet the ranks that have the same settings, and link with each of them."""
     try:
         from .._native import Executor, Inbox
         from .communicator import Communicator
     except ModuleNotFoundError as error:
         raise ConfigError("unisono was installed without its native core, so it cannot communicate") from error
 
-    settings = read_settings(**arguments)
     inboxes: list[Inbox] = []
 
     def make_inbox(ranks: int) -> int:
@@ -63,7 +74,47 @@ def init(*, allow_pickle: bool = False, **arguments: Any) -> Communicator:
         deadline=settings.deadline,
         allow_pickle=allow_pickle,
         on_close=wiring.close,
+        regroup=Regroup(settings),
     )
+
+
+class Regroup:
+    """Makes communicators of some ranks of one: the first of them listens, all are told where, and they meet there."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._numbers = count()
+
+    def __call__(self, comm: Communicator, members: list[int]) -> Communicator | None:
+        """A communicator of these ranks, in this order; with none, the others are only helped to find each other."""
+        number = next(self._numbers)
+        leads = len(members) > 1 and members[0] == comm.rank
+        listener = listen(local_address(self._settings), key=self._settings.key) if leads else None
+        where = "{}:{}".format(*listener.getsockname()[:2]) if listener else ""
+        card = np.frombuffer(where.encode().ljust(LONGEST_ADDRESS), np.uint8)
+        cards = comm.allgather(card)
+        if not members:
+            return None
+        text = cards[members[0]].tobytes().decode().strip()
+        settings = replace(
+            self._settings,
+            rank=members.index(comm.rank),
+            size=len(members),
+            local_rank=None,
+            rendezvous=parse_address("rendezvous", text) if text else None,
+            listener=listener.detach() if listener else None,
+            job=f"{self._settings.job}.{number}.{members[0]}",
+        )
+        return join(settings, allow_pickle=comm.allow_pickle)
+
+
+def local_address(settings: Settings) -> str:
+    """The address of this host on the way to rank 0, by which the others reach it, too."""
+    if settings.rendezvous is None:
+        return LOOPBACK
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect(tuple(settings.rendezvous))  # of datagrams: nothing is sent, only a route is chosen
+        return str(probe.getsockname()[0])
 
 
 def ring_bytes(ranks: int) -> int:
