@@ -38,3 +38,10 @@ def test_package_and_native_module_have_the_version_of_the_project():
 def test_everything_but_communicating_imports_where_the_native_module_is_absent():
     run = subprocess.run([sys.executable, "-c", IMPORT_THE_PURE_PART], capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
+
+
+def test_only_config_touches_the_environment():
+    sources = (Path(__file__).parent.parent / "src" / "unisono").rglob("*.py")
+    assert [path.name for path in sources if "os.environ" in path.read_text() or "getenv" in path.read_text()] == [
+        "config.py"
+    ]

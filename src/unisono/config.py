@@ -318,6 +318,17 @@ def _whole(label: str, text: str, *, low: int) -> int:
     return int(digits)
 
 
+def inherited() -> dict[str, str]:
+    """All that this process was given, for the processes that it starts."""
+    return dict(os.environ)
+
+
+def become(environment: Mapping[str, str]) -> None:
+    """Go on as a process that was given this; for who has just been forked."""
+    os.environ.clear()
+    os.environ.update(environment)
+
+
 def parse_address(label: str, text: str) -> Address:
     """host:port, also [::1]:port; port 0 is only for who picks the port, never for who is told it."""
     host, _, port = text.strip().rpartition(":")

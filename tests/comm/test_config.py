@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
-
 import pytest
 
 from unisono.config import Address, Settings, read_settings
@@ -173,8 +170,3 @@ def test_the_key_is_never_shown() -> None:
     with pytest.raises(ConfigError, match="UNISONO_KEY has 6 characters, valid is 16 or more") as caught:
         read(UNISONO | {"UNISONO_KEY": "sesame"})
     assert "sesame" not in str(caught.value)
-
-
-def test_nobody_else_in_comm_reads_the_environment() -> None:
-    package = Path(__file__).parents[2] / "src" / "unisono" / "comm"
-    assert [path.name for path in package.glob("*.py") if re.search(r"os\.environ|getenv", path.read_text())] == []

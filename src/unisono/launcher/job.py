@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import secrets
 import socket
 from dataclasses import dataclass, field
 
+from .. import config
 from ..errors import ConfigError
 
 MOST_RANKS = 1024  # on one host
@@ -49,7 +49,9 @@ class Job:
         defaults = {"PYTHONUNBUFFERED": "1"}  # lines appear when they are printed, not when 8 KiB are full
         if self.local_size > 1:
             defaults["OMP_NUM_THREADS"] = "1"  # else every rank starts a thread per core
-        inherited = {name: text for name, text in os.environ.items() if name != "UNISONO_LISTENER"}  # of an outer job
+        inherited = {
+            name: text for name, text in config.inherited().items() if name != "UNISONO_LISTENER"
+        }  # of an outer job
         return {**defaults, **inherited, **self.variables(local_rank)}
 
 
@@ -85,7 +87,7 @@ def describe_job(ranks: int, *, nodes: int = 1, node_rank: int | None = None, re
     key = _shared_key()
     # The launchers of a job do not talk to each other: what they share has to follow from what they were all given.
     name = hashlib.sha256(f"{key} {rendezvous}".encode()).hexdigest()[:8]
-    return Job(ranks, nodes, node_rank, rendezvous, key, os.environ.get("UNISONO_JOB") or name)
+    return Job(ranks, nodes, node_rank, rendezvous, key, config.inherited().get("UNISONO_JOB") or name)
 
 
 def check_ranks(ranks: int, option: str) -> None:
@@ -102,7 +104,7 @@ def check_address(address: str) -> None:
 
 
 def _shared_key() -> str:
-    key = os.environ.get("UNISONO_KEY", "")
+    key = config.inherited().get("UNISONO_KEY", "")
     if not key:
         raise ConfigError(
             "a job on several hosts needs UNISONO_KEY, the same secret on each of them; "

@@ -11,6 +11,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import BinaryIO
 
+from .. import config
+
 LONGEST = 1 << 20  # a longer line is broken, so that a rank that never ends one does not fill our memory
 CHUNK = 1 << 16
 READS_TO_DRAIN = 32  # of CHUNK: more than a pipe holds, and an end where someone keeps writing
@@ -57,7 +59,7 @@ class Screen:
         self._fd = fd
         self._labelled = labelled
         self._terminal = os.isatty(fd)
-        self._coloured = self._terminal and not os.environ.get("NO_COLOR")
+        self._coloured = self._terminal and not config.inherited().get("NO_COLOR")
 
     def show(self, rank: int, lines: list[bytes]) -> None:
         label = self._label(rank)

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from .. import config
 from .rank import die_with
 
 LENGTH_BYTES = 8  # of a report, before it: a pipe that a rank's child has inherited may never end
@@ -96,8 +97,7 @@ def main_of_fork(
         bind()
         _reset_signals()
         atexit._clear()  # as multiprocessing does: else the caller's temporary files are removed by its ranks
-        os.environ.clear()
-        os.environ.update(environment)
+        config.become(environment)
         _attach(streams)
         code = work(function, arguments, results)
         threading._shutdown()  # type: ignore[attr-defined]  # waits for threads, as at the end of a program
