@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Generator
 from concurrent.futures import Future
 from typing import Any
@@ -28,6 +27,8 @@ class Handle:
         return self._future.done()
 
     def __await__(self) -> Generator[Any, None, Any]:
+        import asyncio  # slow to import, and few await
+
         return asyncio.wrap_future(self._future).__await__()
 
     def __repr__(self) -> str:
