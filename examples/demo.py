@@ -1,4 +1,4 @@
-"""A first look: what each algorithm would cost, and one of them drawn.
+"""A first look: the catalogue, what each algorithm would cost, and one of them drawn.
 
 The drawing as a picture goes to the file named on the command line, or to ring-allreduce.svg.
 """
@@ -17,6 +17,7 @@ def show(*command: str) -> None:
 
 if __name__ == "__main__":
     picture = sys.argv[1] if len(sys.argv) > 1 else "ring-allreduce.svg"
+    show("algorithms")
     show("explain", "allreduce", "--ranks", "8", "--bytes", "64MiB")
     show("explain", "allreduce", "--ranks", "4", "--algorithm", "ring", "--svg", picture)
 
