@@ -76,20 +76,19 @@ class Runner:
             return self._last
 
     def run(self, call: Call, source: Array, target: Array, shape: Shape, deadline: float) -> None:
-        """Here and now, unless asynchronous calls are still under way: then after them."""
-        last = self._last
-        if last is not None and not last.done() and threading.get_ident() != self._worker:
-            self.start(lambda: self._run(call, source, target, shape, deadline)).result()
-        else:
-            self._run(call, source, target, shape, deadline)
+        """Run a call here and now, unless asynchronous ones are still under way: then after them."""
+        self._in_order(lambda: self._run(call, source, target, shape, deadline))
 
     def exchange(self, x: Array | None, to: int | None, out: Array | None, source: int | None, deadline: float) -> None:
         """Send x to one rank and receive out from another; either may be left out."""
+        self._in_order(lambda: self._exchange(x, to, out, source, deadline))
+
+    def _in_order(self, function: Callable[[], None]) -> None:
         last = self._last
         if last is not None and not last.done() and threading.get_ident() != self._worker:
-            self.start(lambda: self._exchange(x, to, out, source, deadline)).result()
+            self.start(function).result()
         else:
-            self._exchange(x, to, out, source, deadline)
+            function()
 
     def _exchange(
         self, x: Array | None, to: int | None, out: Array | None, source: int | None, deadline: float

@@ -187,7 +187,7 @@ class Replay:
         if not self.table.collective.idempotent:
             both = present.held & arriving.held
             for i in np.flatnonzero(both.any(axis=1) & ~copied & (arriving.spoilt == 0) & (present.spoilt == 0)):
-                text = f"{_ranks(both[i])} counted twice, by what came from rank {source[i]}"
+                text = f"{name_ranks(both[i])} counted twice, by what came from rank {source[i]}"
                 arriving.spoilt[i] = self._note(target, i, "doubled", text)
         arriving_on_left = (arriving.highest < present.lowest) & (how == REDUCE_BEFORE)
         arriving_on_right = (arriving.lowest > present.highest) & (how == REDUCE_AFTER)
@@ -274,12 +274,8 @@ def _clashing(cells: Ints, how: Ints, arriving: Value, layers: list[NDArray[np.i
     return clashing
 
 
-def _ranks(bits: NDArray[np.uint64]) -> str:
-    ranks = contributors(bits)
+def name_ranks(bits: NDArray[np.uint64]) -> str:
+    """The ranks whose bits are set, the first eight by number; empty if none is."""
+    ranks = np.flatnonzero(np.unpackbits(bits.view(np.uint8), bitorder="little")).tolist()
     shown = ", ".join(map(str, ranks[:8])) + (", …" if len(ranks) > 8 else "")
-    return f"rank {shown}" if len(ranks) == 1 else f"ranks {shown}"
-
-
-def contributors(bits: NDArray[np.uint64]) -> list[int]:
-    """The ranks whose bits are set."""
-    return np.flatnonzero(np.unpackbits(bits.view(np.uint8), bitorder="little")).tolist()
+    return f"rank{'s' * (len(ranks) > 1)} {shown}" if ranks else ""

@@ -11,7 +11,7 @@ from ..errors import ScheduleError
 from ..schedule.conditions import Place
 from ..schedule.ir import DATA, INPUT
 from ..schedule.schedule import Table
-from .replay import WORD, Problem, Replay, contributors
+from .replay import WORD, Problem, Replay, name_ranks
 
 
 @dataclass(frozen=True)
@@ -75,12 +75,10 @@ def _after(replay: Replay) -> tuple[list[Problem], bool]:
     problems = [replay.problems[i - 1] for i in np.unique(value.spoilt[value.spoilt > 0])]
     for i in np.flatnonzero((value.held != expected).any(axis=1) & (value.spoilt == 0)):
         where = (int(replay.written[cells[i]]), int(cells[i] // table.blocks), int(cells[i] % table.blocks))
-        if missing := contributors(expected[i] & ~value.held[i]):
-            problems.append(Problem("lost", *where, f"lacks the contribution of {_list(missing)} in the end"))
-        if surplus := contributors(value.held[i] & ~expected[i]):
-            problems.append(
-                Problem("misplaced", *where, f"has the contribution of {_list(surplus)}, which is not asked for")
-            )
+        if missing := name_ranks(expected[i] & ~value.held[i]):
+            problems.append(Problem("lost", *where, f"lacks the contribution of {missing} in the end"))
+        if surplus := name_ranks(value.held[i] & ~expected[i]):
+            problems.append(Problem("misplaced", *where, f"has the contribution of {surplus}, which is not asked for"))
     return problems, bool(value.ordered.all())
 
 
@@ -91,8 +89,3 @@ def _interval_bits(low: NDArray[np.int64], high: NDArray[np.int64], words: int) 
     inside = (position >= intervals[0][:, None]) & (position < intervals[1][:, None])
     bits: NDArray[np.uint64] = np.packbits(inside, axis=1, bitorder="little").view(np.uint64)
     return bits[which]
-
-
-def _list(ranks: list[int]) -> str:
-    shown = ", ".join(map(str, ranks[:8])) + (", …" if len(ranks) > 8 else "")
-    return ("rank " if len(ranks) == 1 else "ranks ") + shown

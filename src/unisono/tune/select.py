@@ -14,19 +14,18 @@ HOST = Machine(Link(alpha=2e-6, beta=1 / 5e9), gamma=1 / 10e9)
 """Shared memory: 2 µs to start a message, 5 GB/s."""
 
 
-def select(collective: str, p: int, nbytes: int, root: int = 0, *, ordered: bool = False) -> Schedule:
-    """The best schedule for a vector of so many bytes, the same on every rank; with ``ordered``, of those that
-    reduce in rank order."""
-    name, parameters = _best(collective, p, 1 << max(0, nbytes - 1).bit_length(), ordered)
+def select(collective: str, p: int, nbytes: int, root: int = 0) -> Schedule:
+    """The best schedule for a vector of so many bytes, the same on every rank."""
+    name, parameters = _best(collective, p, 1 << max(0, nbytes - 1).bit_length())
     return find(collective, name).schedule(p, root, **dict(parameters))
 
 
 @lru_cache(4096)
-def _best(collective: str, p: int, nbytes: int, ordered: bool) -> tuple[str, tuple[tuple[str, object], ...]]:
+def _best(collective: str, p: int, nbytes: int) -> tuple[str, tuple[tuple[str, object], ...]]:
     """Sizes are rounded up to a power of two, so that few have to be priced."""
     for candidate in explain(collective, p, nbytes, HOST):
         schedule = candidate.schedule
-        if schedule.workers < p or (ordered and not reduces_in_rank_order(collective, schedule.name, p)):
+        if schedule.workers < p:
             continue
         chosen = {name: value for name, value in schedule.parameters.items() if name != "workers"}
         return schedule.name, tuple(chosen.items())
