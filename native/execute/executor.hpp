@@ -11,20 +11,16 @@
 #include <vector>
 
 #include "base/dtype.hpp"
-#include "base/fd.hpp"
+#include "execute/mismatch.hpp"
+#include "execute/neighbours.hpp"
 #include "execute/program.hpp"
+#include "execute/shared_run.hpp"
+#include "execute/watch.hpp"
 #include "reduce/reduce.hpp"
 #include "transport/link.hpp"
 #include "transport/wait.hpp"
 
 namespace unisono {
-
-using Clock = std::chrono::steady_clock;
-
-/// The peers are in another call, or in the same one with other arguments.
-struct Mismatch : std::runtime_error {
-    using std::runtime_error::runtime_error;
-};
 
 /// The memory and the arguments of one call; sizes and offsets are in bytes, one of each per block.
 struct Call {
@@ -47,20 +43,14 @@ struct Counters {
     std::vector<std::uint64_t> received;  // bytes from each peer
 };
 
-/// A process of this host, and the rank that it is.
-struct Life {
-    int rank;
-    Fd process;
-};
-
 /// Runs programs over the links of one rank, one at a time. After a failure it runs nothing any more.
 class Executor {
   public:
     /// `links` has a link for every peer, and nothing for the rank itself. `lives` are descriptors of
     /// processes (pidfd) of ranks that share this host: memory does not tell when the process that wrote to
-    /// it dies.
+    /// it dies. `neighbours` are all ranks, if they share memory, otherwise none.
     Executor(int rank, std::vector<std::unique_ptr<Link>> links, std::vector<Life> lives,
-             bool more_ranks_than_cores);
+             bool more_ranks_than_cores, Neighbours neighbours = {});
     Executor(const Executor&) = delete;
     Executor& operator=(const Executor&) = delete;
     ~Executor();
@@ -68,6 +58,11 @@ class Executor {
     /// Blocks until the program is through; calls `interrupt` now and then, which may throw.
     void run(const Program& program, const Call& call, const std::function<void()>& interrupt);
 
+    /// The same for ranks that share memory.
+    void run(const SharedPlan& plan, SharedRun::Array in, SharedRun::Array out, Clock::time_point deadline,
+             const std::function<void()>& interrupt);
+
+    Neighbours& neighbours() { return neighbours_; }
     const Counters& counters() const { return counters_; }
     int rank() const { return rank_; }
     int size() const { return static_cast<int>(links_.size()); }
@@ -75,10 +70,14 @@ class Executor {
   private:
     class Run;
 
+    void require_whole() const;
+    void fail();
+
     int rank_;
     std::vector<std::unique_ptr<Link>> links_;
     std::vector<Life> lives_;
     bool more_ranks_than_cores_;
+    Neighbours neighbours_;
     Counters counters_;
     std::vector<std::byte> scratch_;
     std::uint64_t sequence_ = 0;

@@ -1,7 +1,5 @@
 #include "execute/run.hpp"
 
-#include <poll.h>
-
 #include <algorithm>
 
 #include "base/error.hpp"
@@ -20,8 +18,6 @@ std::string describe(std::uint64_t number_of_call) {
     const bool is_pairwise = (number_of_call & in_pairs) != 0;
     return (is_pairwise ? "send or receive " : "call ") + std::to_string(number_of_call & ~in_pairs);
 }
-
-constexpr auto interrupt_every = std::chrono::milliseconds(20);
 
 }  // namespace
 
@@ -50,22 +46,14 @@ void Executor::Run::go(const std::function<void()>& interrupt) {
     std::vector<const Link*> links;
     for (const auto& lane : lanes_) links.push_back(lane.link);
     Waiter waiter(links, executor_.more_ranks_than_cores_);
-    auto look_up = Clock::now() + interrupt_every;
-    int idle_looks = 0;
+    Watch watch(executor_.rank_, executor_.lives_, call_.deadline, interrupt);
+    const auto not_over = [] { return false; };
     while (remaining_ > 0) {
         if (step()) {
             waiter.reset();
-            idle_looks = 0;
-            continue;
-        }
-        if (!waiter.pause()) continue;
-        if (const auto now = Clock::now(); now >= look_up) {
-            interrupt();
-            if (now >= call_.deadline) throw_deadline();
-            // What a peer wrote before it died still counts, so that its end is no reason to stop while bytes
-            // move.
-            if (++idle_looks > 1) throw_if_a_peer_died();
-            look_up = now + interrupt_every;
+            watch.progress();
+        } else if (waiter.pause()) {
+            watch.look([this] { return awaited(); }, not_over);
         }
     }
 }
@@ -254,27 +242,15 @@ void Executor::Run::advance(std::int32_t row, std::size_t bytes) {
     }
 }
 
-void Executor::Run::throw_if_a_peer_died() const {
-    std::vector<pollfd> ends;
-    for (const auto& life : executor_.lives_) ends.push_back({life.process.number(), POLLIN, 0});
-    if (::poll(ends.data(), ends.size(), 0) <= 0) return;
-    for (std::size_t i = 0; i < ends.size(); ++i)
-        if (ends[i].revents != 0)
-            throw PeerLost("rank " + std::to_string(executor_.rank_) + " lost rank " +
-                           std::to_string(executor_.lives_[i].rank) + ": its process has ended");
-}
-
-void Executor::Run::throw_deadline() const {
-    std::string awaited;
+std::string Executor::Run::awaited() const {
+    std::string ranks;
     for (const auto& lane : lanes_) {
         const bool sends = lane.next_send < lane.traffic->sends.size();
         const bool receives = lane.next_receive < lane.traffic->receives.size();
         if (sends || receives)
-            awaited +=
-                (awaited.empty() ? "" : ", ") + std::string("rank ") + std::to_string(lane.traffic->peer);
+            ranks += (ranks.empty() ? "" : ", ") + std::string("rank ") + std::to_string(lane.traffic->peer);
     }
-    throw DeadlineExceeded("rank " + std::to_string(executor_.rank_) + " has waited for " + awaited +
-                           " in call " + std::to_string(executor_.sequence_));
+    return ranks + " in call " + std::to_string(executor_.sequence_);
 }
 
 }  // namespace unisono

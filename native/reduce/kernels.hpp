@@ -72,42 +72,58 @@ template <class Cpu, Op op, class T>
 void combine_typed(std::byte* into, const std::byte* other, std::size_t elements, bool other_first) {
     constexpr bool order_shows = Floating<T> && (op == Op::min || op == Op::max);
     run_over<Cpu, T>(elements, [=]<class Pack>(std::size_t packs, std::size_t offset) {
-        if (order_shows && other_first)
-            fold_reversed<Pack, op>(into + offset, packs, other + offset);
-        else
-            fold<Pack, op>(into + offset, packs, other + offset);
+        const bool reversed = order_shows && other_first;
+        fold<Pack, op>(into + offset, packs, (reversed ? other : into) + offset,
+                       (reversed ? into : other) + offset);
     });
 }
 
-/// Three at a time stay in registers: what four ranks need, and twice as fast in the cache as one at a time.
+constexpr std::size_t few = 4;
+
+/// Up to four at a time stay in registers: twice as fast in the cache as one after the other.
 template <class Cpu, Op op, class T>
-void combine_three(std::byte* into, const std::byte* const* others, std::size_t elements, std::size_t begin) {
-    run_over<Cpu, T>(elements, [=]<class Pack>(std::size_t packs, std::size_t offset) {
-        offset += begin;
-        fold<Pack, op>(into + offset, packs, others[0] + offset, others[1] + offset, others[2] + offset);
+void combine_few(std::byte* into, std::span<const std::byte* const> from, std::size_t elements) {
+    run_over<Cpu, T>(elements, [=]<class Pack>(std::size_t packs, std::size_t at) {
+        switch (from.size()) {
+            case 2:
+                return fold<Pack, op>(into + at, packs, from[0] + at, from[1] + at);
+            case 3:
+                return fold<Pack, op>(into + at, packs, from[0] + at, from[1] + at, from[2] + at);
+            default:
+                return fold<Pack, op>(into + at, packs, from[0] + at, from[1] + at, from[2] + at,
+                                      from[3] + at);
+        }
     });
 }
 
 template <class Cpu, Op op, HalfPrecision T>
-void combine_many_typed(std::byte* into, std::span<const std::byte* const> others, std::size_t elements) {
-    if (others.size() == 3) return combine_three<Cpu, op, T>(into, others.data(), elements, 0);
+void combine_many_typed(std::byte* into, std::span<const std::byte* const> sources, std::size_t elements) {
+    if (sources.size() <= few) return combine_few<Cpu, op, T>(into, sources, elements);
     run_over<Cpu, T>(elements, [=]<class Pack>(std::size_t packs, std::size_t offset) {
-        accumulate<Pack, op>(into, offset, packs, others);
+        accumulate<Pack, op>(into, offset, packs, sources);
     });
 }
 
+/// Memory is read once: what is in the first-level cache is combined with all sources before going on. `into`
+/// may be a source, so that it is written last.
 template <class Cpu, Op op, class T>
-void combine_many_typed(std::byte* into, std::span<const std::byte* const> others, std::size_t elements) {
-    // Memory is read once: what is in the first-level cache is combined with all others before going on.
-    constexpr std::size_t chunk = 8192 / sizeof(T);
-    for (std::size_t start = 0; start < elements; start += chunk) {
-        const std::size_t count = std::min(chunk, elements - start);
-        const std::size_t begin = start * sizeof(T);
+void combine_many_typed(std::byte* into, std::span<const std::byte* const> sources, std::size_t elements) {
+    if (sources.size() <= few) return combine_few<Cpu, op, T>(into, sources, elements);
+    constexpr std::size_t chunk = 8192;
+    alignas(64) std::byte results[chunk];
+    const std::byte* from[few];
+    for (std::size_t begin = 0; begin < elements * sizeof(T); begin += chunk) {
+        const std::size_t count = std::min(chunk, elements * sizeof(T) - begin) / sizeof(T);
         std::size_t next = 0;
-        for (; others.size() - next >= 3; next += 3)
-            combine_three<Cpu, op, T>(into, others.data() + next, count, begin);
-        for (; next < others.size(); ++next)
-            combine_typed<Cpu, op, T>(into + begin, others[next] + begin, count, false);
+        while (next < sources.size()) {
+            const std::size_t results_so_far = next > 0 ? 1 : 0;
+            const std::size_t more = std::min(few - results_so_far, sources.size() - next);
+            from[0] = results;
+            for (std::size_t i = 0; i < more; ++i) from[results_so_far + i] = sources[next + i] + begin;
+            next += more;
+            combine_few<Cpu, op, T>(next < sources.size() ? results : into + begin,
+                                    std::span(from).first(results_so_far + more), count);
+        }
     }
 }
 
@@ -119,10 +135,10 @@ void combine_for(Op op, Dtype dtype, std::byte* into, const std::byte* other, st
 }
 
 template <class Cpu>
-void combine_many_for(Op op, Dtype dtype, std::byte* into, std::span<const std::byte* const> others,
+void combine_many_for(Op op, Dtype dtype, std::byte* into, std::span<const std::byte* const> sources,
                       std::size_t elements) {
     with_operation(op, dtype,
-                   [&]<Op o, class T>() { combine_many_typed<Cpu, o, T>(into, others, elements); });
+                   [&]<Op o, class T>() { combine_many_typed<Cpu, o, T>(into, sources, elements); });
 }
 
 template <class Cpu>

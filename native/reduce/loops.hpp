@@ -28,38 +28,30 @@ void map(std::byte* values, std::size_t packs, Function function) {
     }
 }
 
-/// into ∘ others..., in registers.
+/// into = first ∘ others..., in registers.
 template <class Pack, Op op, class... Others>
-void fold(std::byte* into, std::size_t packs, const Others*... others) {
+void fold(std::byte* into, std::size_t packs, const std::byte* first, const Others*... others) {
 #pragma GCC ivdep
     for (std::size_t i = 0; i < packs; ++i) {
-        auto result = Pack::get(into, i);
+        auto result = Pack::get(first, i);
         ((result = combined<op>(result, Pack::get(others, i))), ...);
         Pack::put(into, i, result);
     }
 }
 
-/// other ∘ into.
-template <class Pack, Op op>
-void fold_reversed(std::byte* into, std::size_t packs, const std::byte* other) {
-#pragma GCC ivdep
-    for (std::size_t i = 0; i < packs; ++i)
-        Pack::put(into, i, combined<op>(Pack::get(other, i), Pack::get(into, i)));
-}
-
-/// into ∘ others[0] ∘ …, all from the byte `begin`. Between the operands, a chunk of results stays in the
-/// first-level cache, unrounded.
+/// into = sources[0] ∘ sources[1] ∘ …, all from the byte `begin`. Between the operands, a chunk of results
+/// stays in the first-level cache, unrounded.
 template <class Pack, Op op>
 void accumulate(std::byte* into, std::size_t begin, std::size_t packs,
-                std::span<const std::byte* const> others) {
+                std::span<const std::byte* const> sources) {
     constexpr std::size_t stride = sizeof(typename Pack::Element) * Pack::Values::size;
     constexpr std::size_t chunk = 1024 / Pack::Values::size;
     typename Pack::Values results[chunk];
     for (std::size_t start = 0; start < packs; start += chunk) {
         const std::size_t count = std::min(chunk, packs - start);
         const std::size_t offset = begin + start * stride;
-        for (std::size_t i = 0; i < count; ++i) results[i] = Pack::get(into + offset, i);
-        for (const std::byte* other : others)
+        for (std::size_t i = 0; i < count; ++i) results[i] = Pack::get(sources[0] + offset, i);
+        for (const std::byte* other : sources.subspan(1))
             for (std::size_t i = 0; i < count; ++i)
                 results[i] = combined<op>(results[i], Pack::get(other + offset, i));
         for (std::size_t i = 0; i < count; ++i) Pack::put(into + offset, i, results[i]);

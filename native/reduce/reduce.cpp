@@ -31,10 +31,11 @@ void combine(Op op, Dtype dtype, std::byte* into, const std::byte* other, std::s
     fastest_kernels().combine(op, dtype, into, other, elements, other_first);
 }
 
-void combine_many(Op op, Dtype dtype, std::byte* into, std::span<const std::byte* const> others,
+void combine_many(Op op, Dtype dtype, std::byte* into, std::span<const std::byte* const> sources,
                   std::size_t elements) {
     check(supports(op, dtype), "a reduction of bits", dtype);
-    fastest_kernels().combine_many(op, dtype, into, others, elements);
+    if (sources.size() < 2) throw std::invalid_argument("a reduction has two or more operands");
+    fastest_kernels().combine_many(op, dtype, into, sources, elements);
 }
 
 void scale(Dtype dtype, std::byte* values, std::size_t elements, double factor) {

@@ -21,8 +21,9 @@ bool supports(Op op, Dtype dtype);
 void combine(Op op, Dtype dtype, std::byte* into, const std::byte* other, std::size_t elements,
              bool other_first);
 
-/// into = into ∘ others[0] ∘ others[1] ∘ …, from left to right. Half precision is rounded once, at the end.
-void combine_many(Op op, Dtype dtype, std::byte* into, std::span<const std::byte* const> others,
+/// into = sources[0] ∘ sources[1] ∘ …, from left to right; `into` may be any of the two or more sources. Half
+/// precision is rounded once, at the end.
+void combine_many(Op op, Dtype dtype, std::byte* into, std::span<const std::byte* const> sources,
                   std::size_t elements);
 
 /// Multiplies floating-point numbers, half precision in 32 bits.

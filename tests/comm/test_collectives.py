@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.comm.world import World
+from tests.comm.world import LINKS, World
 
 from unisono.comm.communicator import Communicator
 from unisono.errors import ConfigError
 from unisono.schedule.catalog import algorithms
 
-LINKS = ["shm", "tcp", "mixed"]
 CATALOGUE = [a for a in algorithms() if a.name != "dedicated_servers"]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -11,8 +12,13 @@ from typing import Any
 from unisono._native import Executor, Inbox
 
 from unisono.comm.communicator import Communicator
+from unisono.comm.plans import Sharing
 
 RING_BYTES = 4096
+STAGE_BYTES = 4096  # small, so that blocks have several windows
+HEAP_BYTES = 64 << 20
+LINKS = ["direct", "staged", "ring", "tcp", "mixed"]
+"""Shared memory with and without reading private memory, or as a link; TCP; two hosts."""
 
 
 def socket_pair() -> tuple[socket.socket, socket.socket]:
@@ -24,8 +30,8 @@ def socket_pair() -> tuple[socket.socket, socket.socket]:
 
 
 def executors(p: int, links: str) -> list[Executor]:
-    """A fully connected group: links is "tcp", "shm", or "mixed" (two hosts)."""
-    inboxes = [Inbox(p, RING_BYTES) for _ in range(p)]
+    """A fully connected group."""
+    inboxes = [Inbox(p, RING_BYTES, STAGE_BYTES, HEAP_BYTES) for _ in range(p)]
     sockets: dict[tuple[int, int], int] = {}
     for a in range(p):
         for b in range(a):
@@ -39,7 +45,7 @@ def executors(p: int, links: str) -> list[Executor]:
             inboxes[rank],
             [(peer, inboxes[peer].descriptor()) for peer in range(p) if peer != rank and (rank, peer) not in sockets],
             [(peer, sockets[rank, peer]) for peer in range(p) if (rank, peer) in sockets],
-            [],
+            [(peer, os.getpid()) for peer in range(p) if peer != rank and (rank, peer) not in sockets],
             ranks_on_host=p,
         )
         for rank in range(p)
@@ -49,10 +55,11 @@ def executors(p: int, links: str) -> list[Executor]:
 class World:
     """p ranks that run the same function at once."""
 
-    def __init__(self, p: int, links: str = "shm", deadline: float = 20.0, *, allow_pickle: bool = False) -> None:
+    def __init__(self, p: int, links: str = "direct", deadline: float = 20.0, *, allow_pickle: bool = False) -> None:
         self.p = p
+        sharing = Sharing(STAGE_BYTES, direct=links == "direct") if links in ("direct", "staged") else None
         self.ranks = [
-            Communicator(executor, rank=rank, size=p, deadline=deadline, allow_pickle=allow_pickle)
+            Communicator(executor, rank=rank, size=p, deadline=deadline, allow_pickle=allow_pickle, sharing=sharing)
             for rank, executor in enumerate(executors(p, links))
         ]
 

@@ -12,11 +12,12 @@ namespace unisono {
 class Segment {
   public:
     /// New, zeroed memory. All of it exists from here on: a host that is out of memory is an error now,
-    /// not a SIGBUS later.
-    static Segment create(std::size_t size);
+    /// not a SIGBUS later. What is `reserved` after it has addresses, but no memory yet.
+    static Segment create(std::size_t size, std::size_t reserved = 0);
 
-    /// The segment behind a descriptor that came from a peer. Refuses what is not a whole segment: an
-    /// access to memory that the peer cut off or never allocated would kill this process.
+    /// The segment behind a descriptor that came from a peer. Refuses one that may shrink: an access to
+    /// memory that the peer cut off would kill this process. So may one to memory that was never allocated:
+    /// whoever uses it has to compare.
     static Segment map(Fd descriptor);
 
     Segment(Segment&& other) noexcept;
@@ -25,13 +26,17 @@ class Segment {
 
     std::span<std::byte> bytes() const { return bytes_; }
 
+    /// How much of it existed when it was mapped.
+    std::size_t allocated() const { return allocated_; }
+
     /// What a peer needs in order to map it.
     int descriptor() const { return descriptor_.number(); }
 
   private:
-    Segment(Fd descriptor, std::size_t size);
+    Segment(Fd descriptor, std::size_t size, std::size_t allocated);
 
     Fd descriptor_;
+    std::size_t allocated_;
     std::span<std::byte> bytes_;
 };
 

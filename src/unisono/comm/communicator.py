@@ -16,6 +16,7 @@ from . import objects
 from .arrays import Array, readable, writable
 from .call import Call, PremultipliedSum
 from .handle import Handle
+from .plans import Sharing
 from .runner import Runner, Shape
 
 
@@ -36,6 +37,7 @@ class Communicator:
         hosts: list[str] | None = None,
         deadline: float = 300.0,
         allow_pickle: bool = False,
+        sharing: Sharing | None = None,
         on_close: Callable[[], None] = lambda: None,
         regroup: Callable[[Communicator, list[int]], Communicator | None] = lambda comm, members: None,
     ) -> None:
@@ -43,7 +45,7 @@ class Communicator:
         self.hosts = hosts or []
         self.deadline = deadline
         self.allow_pickle = allow_pickle
-        self._runner = Runner(executor, rank, size)
+        self._runner = Runner(executor, rank, size, sharing)
         self._on_close = on_close
         self._regroup = regroup
 

@@ -7,9 +7,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._native import Program as NativeProgram
+from .._native import SharedProgram as NativeSharedProgram
 from ..interpret.lower import NOWHERE, Area, Kind, lower
+from ..interpret.share import SharedProgram, share
 from ..schedule.ir import Ints
 from ..schedule.schedule import Schedule
+
+MOST_MESSAGES = 4096
+"""Schedules with more messages run over links: to share memory, each rank has to look at the messages of all."""
 
 
 class Ready(NamedTuple):
@@ -17,7 +22,13 @@ class Ready(NamedTuple):
 
     native: NativeProgram
     blocks: Ints
-    schedule: Schedule
+
+
+class ReadyShared(NamedTuple):
+    """A program for shared memory, and its native form."""
+
+    program: SharedProgram
+    native: NativeSharedProgram
 
 
 class Programs:
@@ -26,14 +37,22 @@ class Programs:
     def __init__(self, rank: int, size: int) -> None:
         self.rank, self.size = rank, size
         self._ready: dict[tuple[Any, ...], Ready] = {}
+        self._shared: dict[tuple[Any, ...], ReadyShared | None] = {}
         self._pairs: dict[tuple[Any, ...], NativeProgram] = {}
 
     def of(self, schedule: Schedule, *, in_place: bool) -> Ready:
-        parameters = tuple(sorted(schedule.parameters.items()))
-        key = (schedule.collective.name, schedule.name, schedule.root, parameters, in_place)
+        """For links."""
+        key = (*_key(schedule), in_place)
         if key not in self._ready:
             self._ready[key] = self._make(schedule, in_place)
         return self._ready[key]
+
+    def shared(self, schedule: Schedule) -> ReadyShared | None:
+        """For memory that all ranks share; None for what is too large."""
+        key = _key(schedule)
+        if key not in self._shared:
+            self._shared[key] = self._make_shared(schedule)
+        return self._shared[key]
 
     def between(self, to: int | None, source: int | None) -> NativeProgram:
         """Block 0 of the input to one rank, block 1 of the output from another (or the same)."""
@@ -60,4 +79,24 @@ class Programs:
             np.ascontiguousarray(program.waits_for),
             np.ascontiguousarray(program.waits_from),
         )
-        return Ready(native, program.blocks, schedule)
+        return Ready(native, program.blocks)
+
+    def _make_shared(self, schedule: Schedule) -> ReadyShared | None:
+        if schedule.table.puts.count.sum() > MOST_MESSAGES:
+            return None
+        program = share(schedule)[self.rank]
+        native = NativeSharedProgram(
+            self.rank,
+            self.size,
+            len(program.blocks),
+            program.steps,
+            program.places,
+            program.rows,
+            program.references,
+        )
+        return ReadyShared(program, native)
+
+
+def _key(schedule: Schedule) -> tuple[Any, ...]:
+    parameters = tuple(sorted(schedule.parameters.items()))
+    return schedule.collective.name, schedule.name, schedule.root, parameters

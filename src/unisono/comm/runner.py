@@ -11,16 +11,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .._native import Executor, divide
+from .._native import Executor, SharedPlan, divide
 from .._native import Program as NativeProgram
 from ..errors import ConfigError
+from ..interpret.lower import Area
 from ..schedule.catalog import find
-from ..schedule.ir import Ints
+from ..schedule.conditions import COLLECTIVES
 from ..schedule.layout import EqualBlocks, Layout
 from ..schedule.schedule import Schedule
 from ..tune.select import reduces_in_rank_order, select
 from .arrays import Array
 from .call import Call, layout_key
+from .plans import OffsetOf, Sharing, make_plan
 from .programs import Programs
 
 MOST_PREPARED = 1024
@@ -38,12 +40,13 @@ class Shape(NamedTuple):
 class Runner:
     """The calls of one rank. They run in the order in which they were made, in whatever thread that was."""
 
-    def __init__(self, executor: Executor, rank: int, size: int) -> None:
+    def __init__(self, executor: Executor, rank: int, size: int, sharing: Sharing | None = None) -> None:
         self.rank, self.size = rank, size
+        self._sharing = sharing
         self.used: Counter[str] = Counter()
         self._executor: Executor | None = executor
         self._programs = Programs(rank, size)
-        self._prepared: dict[tuple[Any, ...], _Prepared] = {}
+        self._prepared: dict[tuple[Any, ...], Prepared] = {}
         self._turn = threading.Lock()
         self._order = threading.Lock()
         self._pool: ThreadPoolExecutor | None = None
@@ -114,7 +117,7 @@ class Runner:
         self._worker = threading.get_ident()
 
     def _run(self, call: Call, source: Array, target: Array, shape: Shape, deadline: float) -> None:
-        in_place = source.address == target.address and not (shape.part_in or shape.part_out)
+        in_place = source.address == target.address and COLLECTIVES[call.collective].blocks is None
         if not in_place and shape.layout.total and np.may_share_memory(source.values, target.values):
             source = source._replace(values=source.values.copy())
         key = (call, layout_key(shape.layout), shape.part_in, shape.part_out, source.dtype, in_place)
@@ -125,37 +128,45 @@ class Runner:
                     self._prepared.clear()
                 self._prepared[key] = self._prepare(call, source, shape, in_place)
             ready = self._prepared[key]
-            executor.run(
-                ready.program,
-                source.address,
-                target.address,
-                ready.sizes,
-                ready.in_offsets,
-                ready.out_offsets,
-                source.code,
-                ready.operator,
-                ready.fingerprint,
-                deadline,
-            )
+            ready.run(executor, source, target, deadline)
             self.used[ready.name] += 1
             is_receiver = call.collective != "reduce" or self.rank == call.root
             if call.averages and is_receiver and target.values.size:
                 divide(target.address, target.values.size, target.code, self.size)
 
-    def _prepare(self, call: Call, source: Array, shape: Shape, in_place: bool) -> _Prepared:
+    def _prepare(self, call: Call, source: Array, shape: Shape, in_place: bool) -> Prepared:
         operator = call.operator(source)
         layout = shape.layout
         schedule = self._schedule(call, layout)
         if layout.blocks != schedule.blocks:  # the algorithm cuts as it likes
             layout = EqualBlocks(layout.total, schedule.blocks, source.values.itemsize)
-        ready = self._programs.of(schedule, in_place=in_place)
-        sizes, starts = layout.nbytes(ready.blocks, 1), layout.start(ready.blocks)
-        ins, outs = 0 * starts if shape.part_in else starts, 0 * starts if shape.part_out else starts
-        if call.collective == "alltoall":
-            ins, outs = self._alltoall_offsets(ready.blocks, layout)
         fingerprint = call.fingerprint(schedule, layout, source.dtype)
         name = f"{call.collective} {schedule.name}"
-        return _Prepared(ready.native, _u64(sizes), _u64(ins), _u64(outs), operator, fingerprint, name)
+        offset_of = self._offsets(call, layout, shape)
+        if self._sharing is not None and (shared := self._programs.shared(schedule)):
+            plan = make_plan(
+                shared.program,
+                shared.native,
+                layout,
+                offset_of,
+                self._sharing,
+                nbytes=self._bytes_per_rank(call, layout),
+                code=source.code,
+                operator=operator,
+                fingerprint=fingerprint,
+            )
+            if plan is not None:
+                return PreparedShared(plan, name)
+        ready = self._programs.of(schedule, in_place=in_place)
+        sizes, ins, outs = (
+            np.asarray(numbers).astype(np.uint64)
+            for numbers in (
+                layout.nbytes(ready.blocks, 1),
+                offset_of(self.rank, Area.IN, ready.blocks),
+                offset_of(self.rank, Area.OUT, ready.blocks),
+            )
+        )
+        return PreparedStream(ready.native, sizes, ins, outs, operator, fingerprint, name)
 
     def _schedule(self, call: Call, layout: Layout) -> Schedule:
         if call.algorithm is not None:
@@ -164,27 +175,38 @@ class Runner:
             return find(call.collective, call.algorithm).schedule(self.size, call.root)
         if call.reproducible:
             return find(call.collective, "flat").schedule(self.size, call.root)
-        nbytes = layout.total // self.size if call.collective == "alltoall" else layout.total
-        return select(call.collective, self.size, nbytes, call.root)
+        return select(call.collective, self.size, self._bytes_per_rank(call, layout), call.root)
 
-    def _alltoall_offsets(self, blocks: Ints, layout: Layout) -> tuple[Any, Any]:
-        """Block s·p + d is the d-th of rank s's input and the s-th of rank d's output."""
-        p, rank = self.size, self.rank
-        to_here = np.concatenate([[0], np.cumsum(layout.nbytes(np.arange(p) * p + rank, 1))])
-        is_own, is_result = blocks // p == rank, blocks % p == rank
-        ins = np.where(is_own, layout.start(blocks) - layout.start(rank * p), 0)
-        return ins, np.where(is_result, to_here[blocks // p], 0)
+    def _bytes_per_rank(self, call: Call, layout: Layout) -> int:
+        return layout.total // self.size if call.collective == "alltoall" else layout.total
+
+    def _offsets(self, call: Call, layout: Layout, shape: Shape) -> OffsetOf:
+        """Where blocks start in the array of any rank."""
+        if call.collective == "alltoall":
+            return _AlltoallOffsets(self.size, layout)
+        is_part = {int(Area.IN): shape.part_in, int(Area.OUT): shape.part_out}
+        return lambda rank, area, blocks: 0 * blocks if is_part[area] else layout.start(blocks)
+
+
+class _AlltoallOffsets:
+    """Block s·p + d is the d-th of rank s's input and the s-th of rank d's output."""
+
+    def __init__(self, p: int, layout: Layout) -> None:
+        self.p, self.layout = p, layout
+
+    def __call__(self, rank: int, area: int, blocks: Any) -> Any:
+        p, layout = self.p, self.layout
+        if area == Area.IN:
+            return np.where(blocks // p == rank, layout.start(blocks) - layout.start(rank * p), 0)
+        to_rank = np.concatenate([[0], np.cumsum(layout.nbytes(np.arange(p) * p + rank, 1))])
+        return np.where(blocks % p == rank, to_rank[blocks // p], 0)
 
 
 _NOTHING = Array(np.empty(0, np.uint8), "uint8", None)
 
 
-def _u64(numbers: Any) -> Offsets:
-    return np.asarray(numbers).astype(np.uint64)
-
-
-class _Prepared(NamedTuple):
-    """All that a call needs besides addresses and a deadline: a second call of the same kind finds it ready."""
+class PreparedStream(NamedTuple):
+    """All that a call over links needs besides arrays and a deadline: a second call of its kind finds it ready."""
 
     program: NativeProgram
     sizes: Offsets
@@ -193,3 +215,32 @@ class _Prepared(NamedTuple):
     operator: int
     fingerprint: int
     name: str
+
+    def run(self, executor: Executor, source: Array, target: Array, deadline: float) -> None:
+        executor.run(
+            self.program,
+            source.address,
+            target.address,
+            self.sizes,
+            self.in_offsets,
+            self.out_offsets,
+            source.code,
+            self.operator,
+            self.fingerprint,
+            deadline,
+        )
+
+
+class PreparedShared(NamedTuple):
+    """The same for a call in shared memory."""
+
+    plan: SharedPlan
+    name: str
+
+    def run(self, executor: Executor, source: Array, target: Array, deadline: float) -> None:
+        executor.run_shared(
+            self.plan, source.address, source.values.nbytes, target.address, target.values.nbytes, deadline
+        )
+
+
+Prepared = PreparedStream | PreparedShared

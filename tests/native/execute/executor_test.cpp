@@ -45,7 +45,7 @@ Program ring_allreduce(int rank) {
 std::vector<std::unique_ptr<Executor>> connected(std::size_t ring_bytes) {
     std::vector<std::shared_ptr<Inbox>> inboxes;
     for (int rank = 0; rank < ranks; ++rank)
-        inboxes.push_back(std::make_shared<Inbox>(Inbox::create(ranks, ring_bytes)));
+        inboxes.push_back(std::make_shared<Inbox>(Inbox::create({ranks, ring_bytes})));
     std::vector<std::unique_ptr<Executor>> result;
     for (int rank = 0; rank < ranks; ++rank) {
         std::vector<std::unique_ptr<Link>> links(ranks);

@@ -65,8 +65,8 @@ inline Pair connect_tcp(bool tiny_buffers) {
 }
 
 inline Pair connect_rings(std::size_t ring_bytes) {
-    const auto first = std::make_shared<unisono::Inbox>(unisono::Inbox::create(3, ring_bytes));
-    const auto second = std::make_shared<unisono::Inbox>(unisono::Inbox::create(3, ring_bytes));
+    const auto first = std::make_shared<unisono::Inbox>(unisono::Inbox::create({3, ring_bytes}));
+    const auto second = std::make_shared<unisono::Inbox>(unisono::Inbox::create({3, ring_bytes}));
     return {std::make_unique<unisono::RingLink>(first, 1, second, 2),
             std::make_unique<unisono::RingLink>(second, 2, first, 1)};
 }

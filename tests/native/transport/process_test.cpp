@@ -60,7 +60,7 @@ Fd receive_descriptor(const Fd& socket) {
 }
 
 std::unique_ptr<RingLink> connect(const Fd& socket, int me) {
-    const auto mine = std::make_shared<Inbox>(Inbox::create(2, ring_bytes));
+    const auto mine = std::make_shared<Inbox>(Inbox::create({2, ring_bytes}));
     send_descriptor(socket, mine->descriptor());
     const auto theirs = std::make_shared<Inbox>(Inbox::open(receive_descriptor(socket)));
     return std::make_unique<RingLink>(mine, me, theirs, 1 - me);
@@ -133,7 +133,7 @@ void test_a_killed_peer_leaves_its_last_bytes_and_no_file() {
         send_all(*link, last_words);
         for (;;) ::pause();
     });
-    const auto mine = std::make_shared<Inbox>(Inbox::create(2, ring_bytes));
+    const auto mine = std::make_shared<Inbox>(Inbox::create({2, ring_bytes}));
     send_descriptor(socket, mine->descriptor());
     const auto theirs = std::make_shared<Inbox>(Inbox::open(receive_descriptor(socket)));
     RingLink link(mine, 0, theirs, 1);

@@ -22,8 +22,8 @@ constexpr std::size_t ring_bytes = 128;
 
 /// Rank 0 with its link to rank 1, whose side of the shared memory the test plays.
 struct Half {
-    std::shared_ptr<Inbox> mine = std::make_shared<Inbox>(Inbox::create(2, ring_bytes));
-    std::shared_ptr<Inbox> theirs = std::make_shared<Inbox>(Inbox::create(2, ring_bytes));
+    std::shared_ptr<Inbox> mine = std::make_shared<Inbox>(Inbox::create({2, ring_bytes}));
+    std::shared_ptr<Inbox> theirs = std::make_shared<Inbox>(Inbox::create({2, ring_bytes}));
     RingLink link{mine, 0, theirs, 1};
 
     void write_tail(std::uint64_t tail) const { mine->ring(1).control.tail.store(tail); }
@@ -99,7 +99,7 @@ void test_a_reader_that_closed_is_noticed_when_there_is_no_room() {
 }
 
 void test_counters_may_wrap_around_the_ring_many_times() {
-    const auto mine = std::make_shared<Inbox>(Inbox::create(1, 64));
+    const auto mine = std::make_shared<Inbox>(Inbox::create({1, 64}));
     RingLink to_myself(mine, 0, mine, 0);
     const auto bytes = random_bytes(40, 41);
     for (int time = 0; time < 1000; ++time) {
@@ -126,8 +126,8 @@ void test_a_last_byte_is_not_lost_when_the_close_follows_at_once() {
 }
 
 void test_a_ring_serves_once() {
-    const auto mine = std::make_shared<Inbox>(Inbox::create(2, 64));
-    const auto theirs = std::make_shared<Inbox>(Inbox::create(2, 64));
+    const auto mine = std::make_shared<Inbox>(Inbox::create({2, 64}));
+    const auto theirs = std::make_shared<Inbox>(Inbox::create({2, 64}));
     {
         send_all(*std::make_unique<RingLink>(mine, 0, theirs, 1), random_bytes(4, 42));
     }

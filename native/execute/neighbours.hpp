@@ -1,0 +1,51 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "transport/shm/inbox.hpp"
+
+namespace unisono {
+
+/// A rank of this host, and what this rank knows of it.
+struct Neighbour {
+    std::shared_ptr<Inbox> inbox;  // nothing for the rank itself
+    pid_t process = 0;             // as this process knows it; 0 if it does not
+    std::uint64_t known = 0;       // the latest moment that was seen on its board
+};
+
+/// Where a block's bytes are: in this process, or at an address of another one.
+struct Access {
+    int rank;
+    std::byte* pointer;
+    std::uint64_t address;  // in `process`, if there is no pointer
+    pid_t process;
+};
+
+/// Memory that a call needs for a while, kept for the next one.
+struct Scratch {
+    std::vector<Access> accesses;
+    std::vector<const std::byte*> operands;
+    std::vector<std::unique_ptr<std::byte[]>> buffers;
+};
+
+/// All ranks of a communicator, if they share memory, by rank.
+struct Neighbours {
+    std::shared_ptr<Inbox> own;
+    std::vector<Neighbour> ranks;
+    bool direct = false;  // the processes may use each other's private memory; all ranks agreed on that
+    std::uint64_t call = 0;
+    Scratch scratch;
+
+    bool can_be_direct() const {
+        for (const auto& each : ranks)
+            if (each.inbox && (each.process == 0 || !each.inbox->owner_is_readable(each.process)))
+                return false;
+        return true;
+    }
+};
+
+}  // namespace unisono

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/dtype.hpp"
+#include "execute/shared_program.hpp"
+#include "reduce/reduce.hpp"
+
+namespace unisono {
+
+/// A program for blocks of certain sizes and elements of a certain type: all that calls of one kind have in
+/// common. Sizes and offsets are in bytes.
+struct SharedPlan {
+    std::shared_ptr<const SharedProgram> program;
+    std::vector<std::uint64_t> sizes;    // of the blocks
+    std::vector<std::uint64_t> offsets;  // of the places, in their owners' arrays
+    std::vector<std::uint64_t> staged;   // of the places, in their owners' stages
+    std::uint64_t window;                // as much of each block is worked on at a time
+    std::uint64_t windows;
+    bool tiny;       // all stages fit on the boards' lines
+    bool may_stage;  // arrays that are not shared are copied to the stage
+    Dtype dtype;
+    Op op;
+    std::uint64_t fingerprint;  // of everything that all ranks have to agree on
+
+    /// std::invalid_argument if the parts do not fit each other, or a stage of this size.
+    void check(std::size_t stage_bytes) const;
+};
+
+}  // namespace unisono

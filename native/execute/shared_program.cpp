@@ -1,0 +1,89 @@
+#include "execute/shared_program.hpp"
+
+#include <stdexcept>
+#include <string>
+
+#include "execute/program.hpp"
+
+namespace unisono {
+
+namespace {
+
+void require(bool condition, std::size_t row, const char* what) {
+    if (!condition) throw std::invalid_argument("instruction " + std::to_string(row) + ": " + what);
+}
+
+bool within(std::int32_t value, std::size_t count) {
+    return value >= 0 && static_cast<std::size_t>(value) < count;
+}
+
+}  // namespace
+
+SharedProgram::SharedProgram(int rank, int ranks, int blocks, int steps, std::vector<SharedPlace> places,
+                             std::vector<SharedInstruction> instructions,
+                             std::vector<std::int32_t> references)
+    : blocks_(blocks),
+      steps_(steps),
+      places_(std::move(places)),
+      instructions_(std::move(instructions)),
+      references_(std::move(references)) {
+    check(rank, ranks);
+    for (const auto& each : instructions_) {
+        lends_input_ |= each.kind == SharedKind::publish;
+        lends_output_ |= each.kind == SharedKind::fetch;
+    }
+}
+
+std::span<const std::int32_t> SharedProgram::references(const SharedInstruction& combine) const {
+    return std::span(references_)
+        .subspan(static_cast<std::size_t>(combine.first()),
+                 static_cast<std::size_t>(combine.sources() + combine.targets()));
+}
+
+void SharedProgram::check(int rank, int ranks) const {
+    const auto known_ranks = static_cast<std::size_t>(ranks),
+               known_blocks = static_cast<std::size_t>(blocks_);
+    for (const auto& place : places_) {
+        const bool is_slot = place.area == static_cast<std::int32_t>(Area::slot);
+        require(within(place.rank, known_ranks), 0, "a place of no rank");
+        require(within(place.area, 3), 0, "a place in no area");
+        require(is_slot ? place.entry >= 0 : within(place.number, known_blocks), 0, "a place for nothing");
+    }
+    for (const auto reference : references_) require(within(reference, places_.size()), 0, "no such place");
+    for (std::size_t i = 0; i < instructions_.size(); ++i) {
+        const auto& each = instructions_[i];
+        switch (each.kind) {
+            case SharedKind::wait:
+                require(within(each.peer(), known_ranks) && each.peer() != rank, i, "waits for nobody");
+                [[fallthrough]];
+            case SharedKind::signal:
+                require(each.step() > 0 && within(static_cast<std::int32_t>(each.when()), 4), i,
+                        "no such step");
+                break;
+            case SharedKind::combine:
+                require(within(each.block(), known_blocks), i, "no such block");
+                require(each.first() >= 0 && each.sources() > 0 && each.targets() > 0, i, "combines nothing");
+                require(static_cast<std::size_t>(each.first()) + static_cast<std::size_t>(each.sources()) +
+                                static_cast<std::size_t>(each.targets()) <=
+                            references_.size(),
+                        i, "combines what is not there");
+                for (const auto target : references(each).subspan(static_cast<std::size_t>(each.sources())))
+                    require(
+                        places_[static_cast<std::size_t>(target)].area != static_cast<std::int32_t>(Area::in),
+                        i, "writes into an input");
+                break;
+            case SharedKind::publish:
+            case SharedKind::fetch:
+                require(within(each.place(), places_.size()) && within(each.block(), known_blocks), i,
+                        "no such place");
+                require(places_[static_cast<std::size_t>(each.place())].rank == rank &&
+                            places_[static_cast<std::size_t>(each.place())].entry >= 0,
+                        i, "not a place of the rank's own stage");
+                break;
+            default:
+                require(false, i, "unknown kind");
+        }
+    }
+}
+
+}  // namespace unisono

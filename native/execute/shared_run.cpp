@@ -1,0 +1,289 @@
+#include "execute/shared_run.hpp"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.hpp"
+#include "execute/mismatch.hpp"
+#include "execute/program.hpp"
+#include "transport/shm/other_process.hpp"
+
+namespace unisono {
+
+namespace {
+
+/// Bytes that are combined before their results are copied on: they are still in the cache then.
+constexpr std::size_t chunk = 64 * 1024;
+
+bool is_in(const SharedPlace& place, Area area) { return place.area == static_cast<std::int32_t>(area); }
+
+/// Sleeps on a bell until `ready`, and looks up in between.
+template <class Ready, class LookUp>
+void sleep_until(Ready ready, Bell& bell, LookUp look_up) {
+    struct Inside {
+        explicit Inside(Bell& entered) : bell(entered) { bell.enter(); }
+        ~Inside() { bell.leave(); }
+        Bell& bell;
+    };
+    const Inside inside(bell);
+    for (;;) {
+        const auto ticket = bell.ticket();
+        if (ready()) return;
+        bell.sleep(ticket, std::chrono::milliseconds(2));
+        look_up();
+    }
+}
+
+}  // namespace
+
+SharedRun::SharedRun(Neighbours& neighbours, int rank, const SharedPlan& plan, Array in, Array out,
+                     Traffic traffic, Patience patience, Watch& watch)
+    : neighbours_(neighbours),
+      rank_(rank),
+      plan_(plan),
+      program_(*plan.program),
+      in_(in),
+      out_(out),
+      traffic_(traffic),
+      patience_(patience),
+      watch_(watch),
+      call_(++neighbours.call),
+      line_(neighbours.own->board().line(call_)) {}
+
+void SharedRun::go() {
+    enter();
+    for (window_ = 0; window_ < plan_.windows; ++window_) run_window();
+    if (Moment::call(line_.progress.load(std::memory_order_relaxed)) < call_) signal(1);
+}
+
+/// Nobody uses the line and the stage of the call before the last one any more: see Board.
+void SharedRun::enter() {
+    for (int peer = 0; peer < static_cast<int>(neighbours_.ranks.size()); ++peer) {
+        auto& neighbour = neighbours_.ranks[index(peer)];
+        if (!neighbour.inbox || neighbour.known >= Moment::of(call_ - 1, 1) || call_ == 1) continue;
+        wait_until(peer, neighbour.inbox->board().line(call_ - 1), Moment::of(call_ - 1, 1));
+    }
+    const auto in = whereabouts(in_, program_.lends_input());
+    const auto out = whereabouts(out_, program_.lends_output());
+    stages_input_ = in.kind() == Whereabouts::Kind::stage;
+    stages_output_ = out.kind() == Whereabouts::Kind::stage;
+    // Relaxed: the first signal of this call releases them.
+    line_.fingerprint.store(plan_.fingerprint, std::memory_order_relaxed);
+    line_.in.store(in.bits(), std::memory_order_relaxed);
+    line_.out.store(out.bits(), std::memory_order_relaxed);
+}
+
+void SharedRun::run_window() {
+    for (const auto& each : program_.instructions()) {
+        switch (each.kind) {
+            case SharedKind::wait:
+                if (holds(each.when())) wait_for(each.peer(), static_cast<std::uint64_t>(each.step()));
+                break;
+            case SharedKind::signal:
+                if (holds(each.when())) signal(static_cast<std::uint64_t>(each.step()));
+                break;
+            case SharedKind::combine:
+                combine(each);
+                break;
+            case SharedKind::publish:
+                if (stages_input_) copy_staged(each);
+                break;
+            case SharedKind::fetch:
+                if (stages_output_) copy_staged(each);
+                break;
+        }
+    }
+}
+
+bool SharedRun::holds(When when) const {
+    switch (when) {
+        case When::always:
+            return true;
+        case When::input_lent:
+            return !stages_input_ || plan_.windows > 1;
+        case When::output_lent:
+            return !stages_output_ || plan_.windows > 1;
+        case When::reused:
+            return plan_.windows > 1;
+    }
+    return true;
+}
+
+void SharedRun::wait_for(int peer, std::uint64_t step) {
+    auto& neighbour = neighbours_.ranks[index(peer)];
+    const auto moment = this->moment(step);
+    if (neighbour.known >= moment) return;
+    const bool first = Moment::call(neighbour.known) < call_;
+    auto& line = neighbour.inbox->board().line(call_);
+    wait_until(peer, line, moment);
+    if (first) meet(peer, line);
+}
+
+void SharedRun::wait_until(int peer, const Line& line, std::uint64_t moment) {
+    auto& neighbour = neighbours_.ranks[index(peer)];
+    const auto ready = [&] {
+        // Acquire, pairs with signal: what the peer did before is visible.
+        neighbour.known = std::max(neighbour.known, line.progress.load(std::memory_order_acquire));
+        return neighbour.known >= moment;
+    };
+    for (int spin = 0; spin < patience_.spins; ++spin)
+        if (ready()) return;
+    const auto look_up = [&] {
+        watch_.look([&] { return "rank " + std::to_string(peer) + " in call " + std::to_string(call_); },
+                    ready);
+        if (neighbour.inbox->board().failed.load(std::memory_order_relaxed) != 0 && !ready())
+            throw PeerLost("rank " + std::to_string(rank_) + " lost rank " + std::to_string(peer) +
+                           ": it failed in its call " + std::to_string(Moment::call(neighbour.known)));
+    };
+    const auto since = Clock::now();
+    for (int yields = 0; yields < patience_.yields || Clock::now() - since < patience_.yield_time; ++yields) {
+        ::sched_yield();
+        if (ready()) return;
+        look_up();
+    }
+    sleep_until(ready, neighbour.inbox->board().bell, look_up);
+}
+
+void SharedRun::meet(int peer, const Line& line) const {
+    if (line.fingerprint.load(std::memory_order_relaxed) == plan_.fingerprint) return;
+    throw Mismatch("rank " + std::to_string(peer) + " and rank " + std::to_string(rank_) +
+                   " differ in their call " + std::to_string(call_) +
+                   ": all ranks have to make the same calls with the same arguments in the same order");
+}
+
+void SharedRun::signal(std::uint64_t step) {
+    // Releases what this rank did; sequentially consistent because the bell asks for that.
+    line_.progress.store(moment(step), std::memory_order_seq_cst);
+    neighbours_.own->board().bell.ring();
+}
+
+void SharedRun::combine(const SharedInstruction& combine) {
+    const auto bytes = bytes_of(combine.block());
+    if (bytes == 0) return;
+    auto& accesses = neighbours_.scratch.accesses;
+    accesses.clear();
+    for (const auto place : program_.references(combine)) accesses.push_back(access(place));
+    const auto all = std::span<const Access>(accesses);
+    const auto sources = all.first(index(combine.sources())), targets = all.subspan(index(combine.sources()));
+    for (const auto& each : sources)
+        if (each.rank != rank_) traffic_.received[index(each.rank)] += bytes;
+    for (const auto& each : targets)
+        if (each.rank != rank_) traffic_.sent[index(each.rank)] += bytes;
+    const bool goes_at_once = all.size() == 2 && (all[0].pointer != nullptr || all[1].pointer != nullptr);
+    const auto step = goes_at_once ? bytes : chunk;
+    for (std::size_t offset = 0; offset < bytes; offset += step)
+        combine_chunk(sources, targets, offset, std::min(step, bytes - offset));
+}
+
+void SharedRun::combine_chunk(std::span<const Access> sources, std::span<const Access> targets,
+                              std::size_t offset, std::size_t bytes) {
+    const auto local =
+        std::ranges::find_if(targets, [](const Access& each) { return each.pointer != nullptr; });
+    const std::byte* result = nullptr;
+    if (sources.size() == 1) {
+        const auto& source = sources.front();
+        if (source.pointer == nullptr && targets.size() == 1 && local != targets.end())
+            return read_from(source.process, source.address + offset, {local->pointer + offset, bytes});
+        result = bytes_at(source, offset, bytes, 0);
+    } else {
+        auto& operands = neighbours_.scratch.operands;
+        operands.clear();
+        for (const auto& source : sources)
+            operands.push_back(bytes_at(source, offset, bytes, operands.size()));
+        auto* const into = local != targets.end() ? local->pointer + offset : buffer(sources.size());
+        combine_many(plan_.op, plan_.dtype, into, operands, bytes / size_of(plan_.dtype));
+        result = into;
+    }
+    for (const auto& target : targets) store(target, offset, result, bytes);
+}
+
+/// A block between the caller's memory and its stage.
+void SharedRun::copy_staged(const SharedInstruction& copy) const {
+    const auto& place = program_.places()[index(copy.place())];
+    const auto offset = plan_.offsets[index(copy.place())] + window_ * plan_.window;
+    auto* const staged = stage_of(rank_) + plan_.staged[index(copy.place())];
+    const auto bytes = bytes_of(copy.block());
+    if (is_in(place, Area::in))
+        std::memcpy(staged, in_.address + offset, bytes);
+    else
+        std::memcpy(out_.address + offset, staged, bytes);
+}
+
+/// What others are told about an array: arrays in the heap are used as they are, others as the plan says.
+Whereabouts SharedRun::whereabouts(Array array, bool lends) const {
+    if (!lends) return Whereabouts::address(nullptr);
+    if (const auto offset = neighbours_.own->heap().offset_of(array.address, array.size))
+        return Whereabouts::heap(*offset);
+    return plan_.may_stage ? Whereabouts::stage() : Whereabouts::address(array.address);
+}
+
+Access SharedRun::access(std::int32_t number) const {
+    const auto& place = program_.places()[index(number)];
+    const auto own = place.rank == rank_;
+    const auto in_stage = [&] {
+        return Access{place.rank, stage_of(place.rank) + plan_.staged[index(number)], 0, 0};
+    };
+    if (is_in(place, Area::slot)) return in_stage();
+    const auto offset = plan_.offsets[index(number)] + window_ * plan_.window;
+    const bool is_input = is_in(place, Area::in);
+    if (own) {
+        if (!is_input && stages_output_ && place.entry >= 0) return in_stage();
+        return {rank_, (is_input ? in_ : out_).address + offset, 0, 0};
+    }
+    const auto& neighbour = neighbours_.ranks[index(place.rank)];
+    const auto& line = neighbour.inbox->board().line(call_);
+    const Whereabouts array((is_input ? line.in : line.out).load(std::memory_order_relaxed));
+    switch (array.kind()) {
+        case Whereabouts::Kind::stage:
+            return in_stage();
+        case Whereabouts::Kind::heap:
+            return {place.rank,
+                    in_heap_of(place.rank, array.value() + offset, plan_.sizes[index(place.number)]), 0, 0};
+        case Whereabouts::Kind::address:
+            break;
+    }
+    return {place.rank, nullptr, array.value() + offset, neighbour.process};
+}
+
+std::byte* SharedRun::stage_of(int rank) const {
+    const auto& inbox = rank == rank_ ? *neighbours_.own : *neighbours_.ranks[index(rank)].inbox;
+    return plan_.tiny ? inbox.board().line(call_).stage.data() : inbox.stage(call_).data();
+}
+
+/// A peer may be broken: what it says is checked.
+std::byte* SharedRun::in_heap_of(int rank, std::uint64_t offset, std::size_t bytes) const {
+    const auto heap = neighbours_.ranks[index(rank)].inbox->heap_bytes();
+    if (offset > heap.size() || bytes > heap.size() - offset)
+        throw PeerLost("rank " + std::to_string(rank) + " names an array outside of its shared memory");
+    return heap.data() + offset;
+}
+
+const std::byte* SharedRun::bytes_at(const Access& access, std::size_t offset, std::size_t bytes,
+                                     std::size_t number) {
+    if (access.pointer != nullptr) return access.pointer + offset;
+    auto* const into = buffer(number);
+    read_from(access.process, access.address + offset, {into, bytes});
+    return into;
+}
+
+std::byte* SharedRun::buffer(std::size_t number) {
+    auto& buffers = neighbours_.scratch.buffers;
+    if (buffers.size() <= number) buffers.resize(number + 1);
+    if (!buffers[number]) buffers[number] = std::make_unique<std::byte[]>(chunk);
+    return buffers[number].get();
+}
+
+void SharedRun::store(const Access& access, std::size_t offset, const std::byte* from,
+                      std::size_t bytes) const {
+    if (access.pointer == nullptr) return write_to(access.process, access.address + offset, {from, bytes});
+    if (access.pointer + offset != from) std::memcpy(access.pointer + offset, from, bytes);
+}
+
+std::size_t SharedRun::bytes_of(std::int32_t block) const {
+    const auto size = plan_.sizes[index(block)], start = window_ * plan_.window;
+    return size <= start ? 0 : std::min(size - start, plan_.window);
+}
+
+}  // namespace unisono

@@ -1,0 +1,78 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "execute/neighbours.hpp"
+#include "execute/shared_plan.hpp"
+#include "execute/watch.hpp"
+#include "transport/wait.hpp"
+
+namespace unisono {
+
+/// What went between this rank and each other one, by rank, in bytes without headers.
+struct Traffic {
+    std::span<std::uint64_t> sent;
+    std::span<std::uint64_t> received;
+};
+
+/// One call on its way through shared memory: the instructions in order, once for every window of the blocks.
+class SharedRun {
+  public:
+    /// The memory of the call: an address, and how many bytes belong to it.
+    struct Array {
+        std::byte* address;
+        std::size_t size;
+    };
+
+    SharedRun(Neighbours& neighbours, int rank, const SharedPlan& plan, Array in, Array out, Traffic traffic,
+              Patience patience, Watch& watch);
+
+    void go();
+
+  private:
+    void enter();
+    void run_window();
+    void wait_for(int peer, std::uint64_t step);
+    void wait_until(int peer, const Line& line, std::uint64_t moment);
+    void meet(int peer, const Line& line) const;
+    void signal(std::uint64_t step);
+    void combine(const SharedInstruction& combine);
+    void combine_chunk(std::span<const Access> sources, std::span<const Access> targets, std::size_t offset,
+                       std::size_t bytes);
+    void copy_staged(const SharedInstruction& copy) const;
+
+    bool holds(When when) const;
+    Whereabouts whereabouts(Array array, bool lends) const;
+    Access access(std::int32_t place) const;
+    std::byte* stage_of(int rank) const;
+    std::byte* in_heap_of(int rank, std::uint64_t offset, std::size_t bytes) const;
+    const std::byte* bytes_at(const Access& access, std::size_t offset, std::size_t bytes,
+                              std::size_t buffer);
+    std::byte* buffer(std::size_t number);
+    void store(const Access& access, std::size_t offset, const std::byte* from, std::size_t bytes) const;
+    std::size_t bytes_of(std::int32_t block) const;
+    std::uint64_t moment(std::uint64_t step) const {
+        return Moment::of(call_, window_ * static_cast<std::uint64_t>(program_.steps()) + step);
+    }
+    static std::size_t index(std::int32_t number) { return static_cast<std::size_t>(number); }
+
+    Neighbours& neighbours_;
+    int rank_;
+    const SharedPlan& plan_;
+    const SharedProgram& program_;
+    Array in_;
+    Array out_;
+    Traffic traffic_;
+    Patience patience_;
+    Watch& watch_;
+    std::uint64_t call_;  // its number
+    Line& line_;
+    bool stages_input_ = false;
+    bool stages_output_ = false;
+    std::uint64_t window_ = 0;
+};
+
+}  // namespace unisono

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "transport/shm/bell.hpp"
+
+namespace unisono {
+
+/// Where a rank's array is, as another process has to know it: at an address of the rank's, in the heap that
+/// it shares, or nowhere but in its stage.
+class Whereabouts {
+  public:
+    enum class Kind : std::uint64_t { address = 0, heap = 1, stage = 2 };
+
+    static Whereabouts address(const void* pointer) {
+        return Whereabouts(Kind::address, reinterpret_cast<std::uint64_t>(pointer));
+    }
+    static Whereabouts heap(std::size_t offset) { return Whereabouts(Kind::heap, offset); }
+    static Whereabouts stage() { return Whereabouts(Kind::stage, 0); }
+
+    explicit Whereabouts(std::uint64_t bits) : bits_(bits) {}
+    std::uint64_t bits() const { return bits_; }
+    Kind kind() const { return static_cast<Kind>(bits_ >> shift); }
+    std::uint64_t value() const { return bits_ & ((std::uint64_t{1} << shift) - 1); }
+
+  private:
+    static constexpr int shift = 62;
+    Whereabouts(Kind kind, std::uint64_t value) : bits_(static_cast<std::uint64_t>(kind) << shift | value) {}
+    std::uint64_t bits_;
+};
+
+/// What a rank tells the others about one call, on one cache line. Everything but `progress` is written
+/// before the first store to `progress` in that call, which releases it.
+struct alignas(64) Line {
+    std::atomic<std::uint64_t> progress{0};  // call and step, see `Moment`
+    std::atomic<std::uint64_t> fingerprint{0};
+    std::atomic<std::uint64_t> in{0};
+    std::atomic<std::uint64_t> out{0};
+    std::array<std::byte, 32> stage{};  // instead of the large one, if it suffices
+};
+static_assert(sizeof(Line) == 64);
+
+/// A call's number and a step in it, as one number that only grows. Calls count from 1.
+struct Moment {
+    static constexpr int step_bits = 20;
+    static constexpr std::uint64_t most_steps = (std::uint64_t{1} << step_bits) - 1;
+
+    static constexpr std::uint64_t of(std::uint64_t call, std::uint64_t step) {
+        return call << step_bits | step;
+    }
+    static constexpr std::uint64_t call(std::uint64_t moment) { return moment >> step_bits; }
+};
+
+/// A rank's notices to the other ranks of its host; it alone writes here, except for the bell. Calls use the
+/// two lines, and the two stages, in turn: who enters a call makes sure that everybody else has entered the
+/// one before, so nobody still uses what the call before that left.
+struct Board {
+    std::array<Line, 2> lines;
+    alignas(64) Bell bell;  // rings when progress is made
+    std::atomic<std::uint32_t> failed{0};
+
+    Line& line(std::uint64_t call) { return lines[call % 2]; }
+};
+
+}  // namespace unisono

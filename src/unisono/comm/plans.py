@@ -1,0 +1,107 @@
+"""Prepared calls for ranks that share memory: where every block of everybody is, for a certain size of the vector."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._native import SharedPlan
+from .._native import SharedProgram as NativeProgram
+from ..interpret.lower import Area
+from ..interpret.share import SharedProgram
+from ..schedule.layout import Layout
+
+LINE = 64  # bytes of a cache line
+TINY, WORD = 32, 8  # bytes of a stage on a board's line, and what its entries start at multiples of
+SMALL = 16 << 10
+"""Arrays of up to so many bytes go through the stage even if others could read them directly: a system call costs more."""
+
+MOST_STEPS = 1 << 20  # as in native/transport/shm/board.hpp
+
+Offsets = NDArray[np.int64]
+OffsetOf = Callable[[int, int, Offsets], Offsets]
+"""Rank, area and blocks to where the blocks start in that rank's array."""
+
+
+class Sharing(NamedTuple):
+    """How the ranks of a communicator share memory."""
+
+    stage_bytes: int
+    direct: bool  # processes may use each other's private memory
+
+
+class Windows(NamedTuple):
+    """Blocks are worked on piece by piece if the stages are too small for them."""
+
+    bytes: int
+    count: int
+    tiny: bool
+
+
+def make_plan(
+    program: SharedProgram,
+    native: NativeProgram,
+    layout: Layout,
+    offset_of: OffsetOf,
+    sharing: Sharing,
+    *,
+    nbytes: int,
+    code: int,
+    operator: int,
+    fingerprint: int,
+) -> SharedPlan | None:
+    """None if the stages are too small even in the smallest pieces. ``nbytes`` is what a rank hands in or gets."""
+    may_stage = not sharing.direct or nbytes <= SMALL
+    entries = [blocks if may_stage else blocks[:slots] for blocks, slots in zip(program.stages, program.slots, strict=True)]
+    sizes = [layout.nbytes(blocks, 1) for blocks in entries]
+    all_sizes = np.atleast_1d(layout.nbytes(np.arange(layout.blocks), 1))
+    windows = cut(sizes, int(all_sizes.max(initial=0)), sharing.stage_bytes)
+    if windows is None or windows.count * program.steps >= MOST_STEPS:
+        return None
+    align = WORD if windows.tiny else LINE
+    stages = [starts(np.minimum(each, windows.bytes), align) for each in sizes]
+    ranks, areas, numbers, entry = program.places.T
+    staged = np.array([stages[r][e] if 0 <= e < len(entries[r]) else 0 for r, e in zip(ranks, entry, strict=True)])
+    offsets = np.zeros(len(ranks), np.int64)
+    for rank in np.unique(ranks):
+        for area in (Area.IN, Area.OUT):
+            rows = np.flatnonzero((ranks == rank) & (areas == area))
+            offsets[rows] = offset_of(int(rank), int(area), program.blocks[numbers[rows]])
+    return SharedPlan(
+        native,
+        layout.nbytes(program.blocks, 1).astype(np.uint64),
+        offsets.astype(np.uint64),
+        staged.astype(np.uint64),
+        windows.bytes,
+        windows.count,
+        windows.tiny,
+        may_stage,
+        sharing.stage_bytes,
+        code,
+        operator,
+        fingerprint,
+    )
+
+
+def cut(sizes: list[Offsets], largest: int, stage_bytes: int) -> Windows | None:
+    """The largest windows with which the entries of every rank fit its stage."""
+    whole = max(LINE, -(-largest // LINE) * LINE)
+    if all(needed(each, whole, WORD) <= TINY for each in sizes):
+        return Windows(whole, 1, tiny=True)
+    if all(needed(each, whole, LINE) <= stage_bytes for each in sizes):
+        return Windows(whole, 1, tiny=False)
+    window = stage_bytes // max(map(len, sizes)) // LINE * LINE
+    return Windows(window, -(-largest // window), tiny=False) if window else None
+
+
+def needed(sizes: Offsets, window: int, align: int) -> int:
+    return int((-(-np.minimum(sizes, window) // align) * align).sum())
+
+
+def starts(sizes: Offsets, align: int) -> Offsets:
+    """Where entries of these sizes start, one after the other."""
+    aligned = -(-sizes // align) * align
+    return np.cumsum(aligned) - aligned

@@ -1,0 +1,194 @@
+"""From a schedule to programs for ranks that share memory.
+
+A program *combines* (some sources into some targets, in anybody's memory), *signals* (this rank has come so far) and
+*waits* (until another one has). ``lower`` has the programs for links that carry bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..schedule.schedule import Schedule
+from .combines import Combine, Combining, Home
+from .lower import Area
+from .order import ENTERED, Access, Event, order
+
+Numbers = NDArray[np.int32]
+BlockNumbers = NDArray[np.int64]
+
+
+class Kind(IntEnum):
+    """What an instruction does, and its other columns."""
+
+    WAIT = 0  # peer, step, when
+    SIGNAL = 1  # step, when
+    COMBINE = 2  # block, first reference, sources, targets
+    PUBLISH = 3  # place: copy a block of the input to where others read it, if they cannot read the input itself
+    FETCH = 4  # place: copy a block of the output from where others wrote it, if they cannot write to it themselves
+
+
+class When(IntEnum):
+    """Waits at the end of a program depend on what the others used."""
+
+    ALWAYS = 0
+    INPUT_LENT = 1  # they read the caller's input itself, which may not change before they have
+    OUTPUT_LENT = 2  # they read the caller's output itself
+    REUSED = 3  # the program runs again at once, on the same slots
+
+
+@dataclass(frozen=True)
+class SharedProgram:
+    """What one rank does, for blocks of any size."""
+
+    rank: int
+    blocks: BlockNumbers  # the schedule's number of each of the program's blocks
+    places: Numbers  # a row each: rank, area, block (or slot), entry of that rank's stage (-1: none)
+    rows: Numbers  # kind and four columns
+    references: Numbers  # numbers of places
+    stages: list[BlockNumbers]  # by rank: the block of every entry of its stage, the slots first
+    slots: list[int]  # by rank: how many of the entries are slots
+    steps: int  # the most that any rank signals
+
+
+def share(schedule: Schedule) -> list[SharedProgram]:
+    """The programs of all ranks. Input and output of a rank may be in one place or apart, as each rank likes."""
+    combining = Combining(schedule)
+    combining.run()
+    sharing = _Sharing(combining)
+    return [_Writing(sharing, rank).program() for rank in range(schedule.p)]
+
+
+class _Sharing:
+    """What the programs of all ranks have in common."""
+
+    def __init__(self, combining: Combining) -> None:
+        self.combining = combining
+        self.combines = combining.steps
+        ranks = range(combining.schedule.p)
+        self.used_by_others: dict[Home, bool] = {}
+        for combine in self.combines:
+            for home in (*combine.sources, *combine.targets):
+                self.used_by_others[home] = self.used_by_others.get(home, False) or home.rank != combine.rank
+        self.stage_entries = [self._stage(rank) for rank in ranks]
+        self.ordered = order([self._access(combine) for combine in self.combines], len(ranks))
+        self.last_waits = [list(self._last_waits(rank)) for rank in ranks]
+        awaited = {event for waits in self.ordered.waits for event in waits}
+        awaited |= {event for waits in self.last_waits for event, when in waits if when != When.REUSED}
+        self.always_awaited = frozenset(awaited)
+        awaited |= {event for waits in self.last_waits for event, _ in waits}
+        self.step_of = {
+            event: step + 1
+            for rank in ranks
+            for step, event in enumerate(sorted(event for event in awaited if event.rank == rank))
+        }
+
+    def _stage(self, rank: int) -> dict[Home, int]:
+        """The entries of a rank's stage: its slots, then what others use of its input and output."""
+        slots = [Home(rank, Area.SLOT, number) for number in range(len(self.combining.slots[rank]))]
+        used = [h for h, others in self.used_by_others.items() if others and h.rank == rank and h.area != Area.SLOT]
+        return {home: entry for entry, home in enumerate((*slots, *sorted(used)))}
+
+    def _access(self, combine: Combine) -> Access:
+        location = self.combining.location
+        slots_read = {home.rank for home in combine.sources if home.area != Area.SLOT}
+        owners = (slots_read | {home.rank for home in combine.targets}) - {combine.rank}
+        return Access(
+            combine.rank, [location(h) for h in combine.sources], [location(h) for h in combine.targets], owners
+        )
+
+    def _last_waits(self, rank: int) -> Iterator[tuple[Event, When]]:
+        """Before a rank returns, the others are through with its memory."""
+        uses: dict[When, list[Event]] = {when: [] for when in When}
+        for combine, event in zip(self.combines, self.ordered.event_of, strict=True):
+            if combine.rank != rank:
+                for home in combine.sources:
+                    if home.rank == rank:
+                        lent = {Area.IN: When.INPUT_LENT, Area.OUT: When.OUTPUT_LENT, Area.SLOT: When.REUSED}
+                        uses[lent[Area(home.area)]].append(event)
+                for home in combine.targets:
+                    if home.rank == rank:
+                        uses[When.REUSED if home.area == Area.SLOT else When.ALWAYS].append(event)
+        known = self.ordered.clocks[rank]
+        for event in self.ordered.still_needed(rank, uses.pop(When.ALWAYS), known):
+            yield event, When.ALWAYS
+        for when, events in uses.items():  # none of these may count on another one
+            for event in self.ordered.still_needed(rank, events, list(known)):
+                yield event, when
+
+
+class _Writing:
+    """Writes down the program of one rank."""
+
+    def __init__(self, sharing: _Sharing, rank: int) -> None:
+        self.sharing, self.rank = sharing, rank
+        self.rows: list[tuple[int, int, int, int, int]] = []
+        self.references: list[int] = []
+        self.places: dict[Home, int] = {}
+        self.blocks: dict[int, int] = {}
+
+    def program(self) -> SharedProgram:
+        sharing, rank = self.sharing, self.rank
+        staged = [home for home in sharing.stage_entries[rank] if home.area != Area.SLOT]
+        self.ends(Kind.PUBLISH, [home for home in staged if home.area == Area.IN])
+        self.signal(Event(rank, ENTERED))
+        for combine, waits, event in zip(sharing.combines, sharing.ordered.waits, sharing.ordered.event_of, strict=True):
+            if combine.rank == rank:
+                for awaited in waits:
+                    self.wait(awaited, When.ALWAYS)
+                self.combine(combine)
+                self.signal(event)
+        last = sorted(sharing.last_waits[rank], key=lambda wait: wait[1])
+        for awaited, when in last:
+            if when == When.ALWAYS:
+                self.wait(awaited, when)
+        self.ends(Kind.FETCH, [home for home in staged if home.area == Area.OUT])
+        for awaited, when in last:
+            if when != When.ALWAYS:
+                self.wait(awaited, when)
+        return self.written()
+
+    def written(self) -> SharedProgram:
+        entries = self.sharing.stage_entries
+        block_of = self.sharing.combining.block_of
+        places = [
+            (*home[:2], home.number if home.area == Area.SLOT else self.block(home.number), entries[home.rank].get(home, -1))
+            for home in self.places
+        ]
+        return SharedProgram(
+            self.rank,
+            np.array(list(self.blocks), np.int64),
+            np.array(places, np.int32).reshape(-1, 4),
+            np.array(self.rows, np.int32).reshape(-1, 5),
+            np.array(self.references, np.int32),
+            [np.array([block_of(home) for home in stage], np.int64) for stage in entries],
+            [sum(home.area == Area.SLOT for home in stage) for stage in entries],
+            max(self.sharing.step_of.values(), default=1),
+        )
+
+    def wait(self, event: Event, when: When) -> None:
+        self.rows.append((Kind.WAIT, event.rank, self.sharing.step_of[event], when, 0))
+
+    def signal(self, event: Event) -> None:
+        if event in self.sharing.step_of:
+            when = When.ALWAYS if event in self.sharing.always_awaited else When.REUSED
+            self.rows.append((Kind.SIGNAL, self.sharing.step_of[event], when, 0, 0))
+
+    def combine(self, combine: Combine) -> None:
+        first = len(self.references)
+        self.references += [self.place(home) for home in (*combine.sources, *combine.targets)]
+        counts = len(combine.sources), len(combine.targets)
+        self.rows.append((Kind.COMBINE, self.block(combine.block), first, *counts))
+
+    def ends(self, kind: Kind, homes: list[Home]) -> None:
+        self.rows += [(kind, self.place(home), self.block(home.number), 0, 0) for home in homes]
+
+    def place(self, home: Home) -> int:
+        return self.places.setdefault(home, len(self.places))
+
+    def block(self, block: int) -> int:
+        return self.blocks.setdefault(block, len(self.blocks))

@@ -1,0 +1,71 @@
+"""Programs for shared memory: right in every interleaving, in place and apart, staged and direct."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from tests.interpret.shared_machine import Machine, Rank
+
+from unisono.interpret.lower import Area
+from unisono.interpret.share import Kind, When, share
+from unisono.schedule.catalog import algorithms, find
+from unisono.schedule.conditions import Place
+from unisono.schedule.schedule import Schedule
+
+CATALOGUE = [a for a in algorithms() if a.name != "dedicated_servers"]
+
+
+def run_at_random(schedule: Schedule, seed: int) -> None:
+    chance = random.Random(seed)
+    p, blocks, collective = schedule.p, schedule.blocks, schedule.collective
+    windows = chance.choice((1, 1, 2, 3))
+    may_be_in_place = collective.blocks is None
+    programs = share(schedule)
+    place = Place(p, np.arange(p).reshape(-1, 1), np.arange(blocks), schedule.root, schedule.workers)
+    low, high = (np.broadcast_to(x, (p, blocks)) for x in collective.after(place))
+    before = np.broadcast_to(np.asarray(collective.before(place)), (p, blocks))
+    values = np.array([[chance.randrange(10**6) for _ in range(p * blocks)] for _ in range(windows)])
+    values = values.reshape(windows, p, blocks)
+    ranks = []
+    for r in range(p):
+        in_place = may_be_in_place and chance.random() < 0.5 and bool((low[r] < high[r]).all())
+        rank = Rank(programs[r], in_place, chance.random() < 0.5, chance.random() < 0.5, windows)
+        for w in range(windows):
+            for b in np.flatnonzero(before[r]).tolist():
+                rank.memory[int(Area.OUT if in_place else Area.IN), w, b] = int(values[w, r, b])
+        ranks.append(rank)
+    reduce = max if collective.idempotent else sum
+    Machine(ranks, seed, reduce).run()
+    for r, rank in enumerate(ranks):
+        for w in range(windows):
+            for b in np.flatnonzero(low[r] < high[r]).tolist():
+                right = reduce(values[w, low[r, b] : high[r, b], b].tolist())
+                assert rank.memory[int(Area.OUT), w, b] == right, (schedule.name, p, r, b, w)
+
+
+@pytest.mark.parametrize("algorithm", CATALOGUE, ids=lambda a: f"{a.collective.name}-{a.name}")
+def test_any_interleaving_gives_the_right_result(algorithm) -> None:
+    for p in (1, 2, 3, 4, 5, 6, 8):
+        for seed in range(6):
+            root = seed % p if algorithm.collective.rooted else 0
+            run_at_random(algorithm.schedule(p, root), seed)
+
+
+def kinds(name: str, p: int, rank: int = 0) -> list[Kind]:
+    program = share(find("allreduce", name).schedule(p))[rank]
+    rows = program.rows.tolist()
+    ends = [row for row in rows if (row[0], row[3]) == (Kind.WAIT, When.REUSED)]
+    ends += [row for row in rows if (row[0], row[2]) == (Kind.SIGNAL, When.REUSED)]
+    return [Kind(row[0]) for row in rows if row not in ends and row[0] not in (Kind.PUBLISH, Kind.FETCH)]
+
+
+def test_a_direct_allreduce_combines_once_and_synchronises_twice() -> None:
+    wait, signal, combine = Kind.WAIT, Kind.SIGNAL, Kind.COMBINE
+    assert kinds("direct", 4) == [signal, *3 * [wait], combine, signal, *3 * [wait]]
+
+
+def test_an_exchange_synchronises_once() -> None:
+    wait, signal, combine = Kind.WAIT, Kind.SIGNAL, Kind.COMBINE
+    assert kinds("exchange", 4) == [combine, signal, *3 * [wait], combine]
