@@ -29,6 +29,7 @@ namespace {
 using Column = nb::ndarray<const std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Rows = nb::ndarray<const std::int32_t, nb::shape<-1, 11>, nb::c_contig, nb::device::cpu>;
 using Sizes = nb::ndarray<const std::uint64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Homes = nb::ndarray<const std::int32_t, nb::shape<-1, 2>, nb::c_contig, nb::device::cpu>;
 using Places = nb::ndarray<const std::int32_t, nb::shape<-1, 4>, nb::c_contig, nb::device::cpu>;
 using SharedRows = nb::ndarray<const std::int32_t, nb::shape<-1, 5>, nb::c_contig, nb::device::cpu>;
 using Descriptors = std::vector<std::pair<int, int>>;  // peer, descriptor
@@ -166,12 +167,12 @@ void executor(nb::module_& module) {
         .def(
             "__init__",
             [](Program* self, int rank, int ranks, int blocks, const Column& slots, const Rows& rows,
-               const Column& waits_for, const Column& waits_from) {
-                new (self) Program(rank, ranks, blocks, copied(slots), as<Instruction>(rows),
+               const Homes& operands, const Column& waits_for, const Column& waits_from) {
+                new (self) Program(rank, ranks, blocks, copied(slots), as<Instruction>(rows), as<Home>(operands),
                                    copied(waits_for), copied(waits_from));
             },
             nb::arg("rank"), nb::arg("ranks"), nb::arg("blocks"), nb::arg("slots"), nb::arg("instructions"),
-            nb::arg("waits_for"), nb::arg("waits_from"));
+            nb::arg("operands"), nb::arg("waits_for"), nb::arg("waits_from"));
 
     nb::class_<SharedProgram>(module, "SharedProgram", "A program of one rank for memory that ranks share.")
         .def(

@@ -6,7 +6,7 @@
 
 namespace unisono {
 
-enum class Kind : std::int32_t { send, receive, local };
+enum class Kind : std::int32_t { send, receive, local, fold };
 enum class How : std::int32_t { copy, reduce_before, reduce_after };
 enum class Area : std::int32_t { in, out, slot };
 
@@ -28,7 +28,7 @@ struct Instruction {
     std::int32_t block;
     Home target;
     Home source;
-    Home operand;
+    Home operand;  // of a fold: the first of Program::operands_of, and how many
 };
 static_assert(sizeof(Instruction) == 11 * sizeof(std::int32_t));
 
@@ -36,8 +36,8 @@ static_assert(sizeof(Instruction) == 11 * sizeof(std::int32_t));
 class Program {
   public:
     Program(int rank, int ranks, int blocks, std::vector<std::int32_t> slots,
-            std::vector<Instruction> instructions, std::vector<std::int32_t> waits_for,
-            std::vector<std::int32_t> waits_from);
+            std::vector<Instruction> instructions, std::vector<Home> operands,
+            std::vector<std::int32_t> waits_for, std::vector<std::int32_t> waits_from);
 
     /// A peer, and the sends to it and receives from it, in order.
     struct Traffic {
@@ -50,17 +50,20 @@ class Program {
     std::span<const std::int32_t> slots() const { return slots_; }
     std::span<const Instruction> instructions() const { return instructions_; }
     std::span<const std::int32_t> waits_of(std::int32_t instruction) const;
+    std::span<const Home> operands_of(const Instruction& fold) const;
     std::span<const Traffic> traffic() const { return traffic_; }
     std::span<const std::int32_t> locals() const { return locals_; }
     int messages() const { return messages_; }
 
   private:
     void check(int rank, int ranks) const;
+    void check_home(std::size_t row, Home home) const;
 
     int blocks_;
     int messages_ = 0;
     std::vector<std::int32_t> slots_;
     std::vector<Instruction> instructions_;
+    std::vector<Home> operands_;
     std::vector<std::int32_t> waits_for_;
     std::vector<std::int32_t> waits_from_;
     std::vector<Traffic> traffic_;

@@ -37,7 +37,8 @@ Executor::Run::Run(Executor& executor, const Program& program, const Call& call)
     }
     if (executor.scratch_.size() < scratch) executor.scratch_.resize(scratch);
     for (const auto& each : program.instructions())
-        if (each.kind != Kind::local) message_bytes_[index(each.message)] += call.sizes[index(each.block)];
+        if (each.kind == Kind::send || each.kind == Kind::receive)
+            message_bytes_[index(each.message)] += call.sizes[index(each.block)];
     for (const auto& traffic : program.traffic())
         lanes_.push_back(Lane{&traffic, executor.links_[index(traffic.peer)].get()});
 }
@@ -184,6 +185,10 @@ bool Executor::Run::copy_or_reduce_locally(std::int32_t row) {
     const std::size_t done = progress_[index(row)];
     const std::size_t bytes = std::min(limit - done, chunk) / element_ * element_;
     if (bytes == 0 && size_of_block(row) > 0) return false;
+    if (instruction(row).kind == Kind::fold) {
+        fold(row, bytes);
+        return true;
+    }
     const auto* source = address(instruction(row).source) + done;
     if (instruction(row).how == How::copy)
         std::memmove(address(instruction(row).target) + done, source, bytes);
@@ -191,6 +196,14 @@ bool Executor::Run::copy_or_reduce_locally(std::int32_t row) {
         combine_into_target(row, source, bytes);
     advance(row, bytes);
     return true;
+}
+
+void Executor::Run::fold(std::int32_t row, std::size_t bytes) {
+    const std::size_t done = progress_[index(row)];
+    operands_.clear();
+    for (const auto& home : program_.operands_of(instruction(row))) operands_.push_back(address(home) + done);
+    combine_many(call_.op, call_.dtype, address(instruction(row).target) + done, operands_, bytes / element_);
+    advance(row, bytes);
 }
 
 void Executor::Run::combine_into_target(std::int32_t row, const std::byte* other, std::size_t bytes) {

@@ -44,6 +44,7 @@ class Executor::Run {
     bool receive_block(Lane& lane, std::int32_t row);
     std::size_t reduce_arrived(Lane& lane, std::int32_t row, std::size_t limit);
     bool copy_or_reduce_locally(std::int32_t row);
+    void fold(std::int32_t row, std::size_t bytes);
     void combine_into_target(std::int32_t row, const std::byte* other, std::size_t bytes);
 
     std::size_t size_of_block(std::int32_t row) const { return call_.sizes[index(instruction(row).block)]; }
@@ -65,6 +66,7 @@ class Executor::Run {
     std::size_t remaining_;
     std::size_t element_;
     std::vector<Lane> lanes_;
+    std::vector<const std::byte*> operands_;  // of a fold
 };
 
 }  // namespace unisono

@@ -200,7 +200,7 @@ class _Told:
             host=self.text("host") or socket.gethostname(),
             deadline=DEADLINE if deadline is None else deadline,
             start_timeout=START_TIMEOUT if deadline is None else deadline,
-            links=self.choice("links", ("auto", "shm", "tcp"), "auto"),
+            links=self.choice("links", ("auto", "shm", "staged", "tcp"), "auto"),
             ports=self.ports(),
             trace=self.text("trace"),
             launcher=source,

@@ -137,3 +137,14 @@ def test_large_vectors_stream_through_small_rings() -> None:
     with World(4) as world:
         for result in world.run(lambda comm: comm.allreduce(xs[comm.rank])):
             np.testing.assert_array_equal(result, sum(xs[1:], xs[0]))
+
+
+@pytest.mark.parametrize("links", LINKS)
+@pytest.mark.parametrize("name", [a.name for a in CATALOGUE if a.collective.name == "allreduce"])
+def test_allreduce_leaves_the_same_bytes_on_every_rank(name: str, links: str) -> None:
+    rng = np.random.default_rng(1)
+    for p, dtype in ((3, np.float32), (4, np.float16), (5, np.float64)):
+        xs = [(rng.standard_normal(333) * 10 ** rng.uniform(-2, 2, 333)).astype(dtype) for _ in range(p)]
+        with World(p, links) as world:
+            results = world.run(run_in_place(name, xs))
+        assert len({result.tobytes() for result in results}) == 1

@@ -140,7 +140,7 @@ NONSENSE = [
     ({"UNISONO_DEADLINE": "soon"}, "UNISONO_DEADLINE='soon': valid is a number of seconds above 0"),
     ({"UNISONO_DEADLINE": "inf"}, "UNISONO_DEADLINE='inf'"),
     ({"UNISONO_DEADLINE": "-1"}, "UNISONO_DEADLINE='-1'"),
-    ({"UNISONO_LINKS": "shmem"}, "UNISONO_LINKS='shmem': valid is one of auto, shm, tcp; did you mean 'shm'?"),
+    ({"UNISONO_LINKS": "shmem"}, "UNISONO_LINKS='shmem': valid is one of auto, shm, staged, tcp; did you mean 'shm'?"),
     ({"UNISONO_PORTS": "5-3"}, "UNISONO_PORTS='5-3': valid is a range of ports such as 30000-30099"),
     ({"UNISONO_PORTS": "a-b"}, "UNISONO_PORTS='a-b'"),
     ({"UNISONO_PORTS": "1-70000"}, "within 1-65535"),

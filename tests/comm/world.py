@@ -29,9 +29,8 @@ def socket_pair() -> tuple[socket.socket, socket.socket]:
     return one, other
 
 
-def executors(p: int, links: str) -> list[Executor]:
+def executors(p: int, links: str, inboxes: list[Inbox]) -> list[Executor]:
     """A fully connected group."""
-    inboxes = [Inbox(p, RING_BYTES, STAGE_BYTES, HEAP_BYTES) for _ in range(p)]
     sockets: dict[tuple[int, int], int] = {}
     for a in range(p):
         for b in range(a):
@@ -58,9 +57,18 @@ class World:
     def __init__(self, p: int, links: str = "direct", deadline: float = 20.0, *, allow_pickle: bool = False) -> None:
         self.p = p
         sharing = Sharing(STAGE_BYTES, direct=links == "direct") if links in ("direct", "staged") else None
+        inboxes = [Inbox(p, RING_BYTES, STAGE_BYTES, HEAP_BYTES) for _ in range(p)]
         self.ranks = [
-            Communicator(executor, rank=rank, size=p, deadline=deadline, allow_pickle=allow_pickle, sharing=sharing)
-            for rank, executor in enumerate(executors(p, links))
+            Communicator(
+                executor,
+                rank=rank,
+                size=p,
+                deadline=deadline,
+                allow_pickle=allow_pickle,
+                inbox=inboxes[rank],
+                sharing=sharing,
+            )
+            for rank, executor in enumerate(executors(p, links, inboxes))
         ]
 
     def run(self, function: Callable[[Communicator], Any]) -> list[Any]:

@@ -3,11 +3,18 @@
 import numpy as np
 import pytest
 
-from unisono.interpret.lower import Area, Kind, lower
+from unisono.interpret.lower import Area, Kind, Program, lower
 from unisono.schedule.catalog import algorithms, find
 
 CATALOGUE = [pytest.param(a, id=f"{a.collective.name}-{a.name}") for a in algorithms()]
 KIND, PEER, HOW, MESSAGE, BLOCK, TARGET, SOURCE, OPERAND = 0, 1, 2, 3, 4, slice(5, 7), slice(7, 9), slice(9, 11)
+
+
+def reads(program: Program, row: int) -> set[tuple[int, ...]]:
+    """The homes that an instruction reads."""
+    kind, first, count = program.instructions[row, [KIND, -2, -1]].tolist()
+    operands = program.operands[first : first + count] if kind == Kind.FOLD else [program.instructions[row, OPERAND]]
+    return {tuple(program.instructions[row, SOURCE]), *map(tuple, operands)}
 
 
 @pytest.mark.parametrize("in_place", [False, True])
@@ -25,8 +32,7 @@ def test_conflicting_instructions_are_ordered(algorithm, in_place: bool) -> None
         for i in range(count):
             for j in range(i):
                 writes_i, writes_j = tuple(rows[i, TARGET]), tuple(rows[j, TARGET])
-                reads_i = {tuple(rows[i, SOURCE]), tuple(rows[i, OPERAND])}
-                reads_j = {tuple(rows[j, SOURCE]), tuple(rows[j, OPERAND])}
+                reads_i, reads_j = reads(program, i), reads(program, j)
                 clash = (writes_i in reads_j | {writes_j} and writes_i[0] >= 0) or (
                     writes_j in reads_i and writes_j[0] >= 0
                 )
@@ -52,9 +58,10 @@ def test_in_place_nothing_is_copied_and_out_of_place_the_input_is_only_read() ->
 
 def test_an_input_that_is_sent_while_it_is_overwritten_is_kept_in_a_slot() -> None:
     schedule = find("allreduce", "exchange").schedule(3)
-    assert len(lower(schedule, 0, in_place=False).slots) == 0
+    arriving = 2  # slots for what is reduced at once
+    assert len(lower(schedule, 0, in_place=False).slots) == arriving
     kept = lower(schedule, 0, in_place=True)
-    assert len(kept.slots) == 1
+    assert len(kept.slots) == arriving + 1
     assert kept.instructions[0].tolist()[:1] == [Kind.LOCAL]
 
 
@@ -74,3 +81,15 @@ def test_puts_and_gets_of_a_pair_and_round_are_one_message() -> None:
     of_one_message = receives[receives[:, MESSAGE] == receives[0, MESSAGE]]
     assert np.unique(of_one_message[:, PEER]).size == 1
     assert of_one_message[:, BLOCK].size >= 1
+
+
+def test_what_arrives_in_one_round_is_reduced_at_once_in_rank_order() -> None:
+    program = lower(find("allreduce", "exchange").schedule(4), 2, in_place=False)
+    fold = program.instructions[program.instructions[:, KIND] == Kind.FOLD]
+    assert len(fold) == 1
+    first, count = fold[0, OPERAND].tolist()
+    operands = program.operands[first : first + count].tolist()
+    received = {
+        tuple(row[TARGET]): row[PEER] for row in program.instructions.tolist() if row[KIND] == Kind.RECEIVE
+    }
+    assert [received.get(tuple(operand), 2) for operand in operands] == [0, 1, 2, 3]

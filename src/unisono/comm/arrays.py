@@ -8,7 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from .._native import Inbox
 from ..errors import ConfigError
+from .memory import empty
 
 CODES = {
     name: code
@@ -35,9 +37,9 @@ class Array(NamedTuple):
     def code(self) -> int:
         return CODES[self.dtype]
 
-    def like(self, shape: tuple[int, ...]) -> Array:
+    def like(self, shape: tuple[int, ...], inbox: Inbox | None = None) -> Array:
         """A new array of the same kind, not filled."""
-        return Array(np.empty(shape, self.values.dtype), self.dtype, None)
+        return Array(empty(inbox, shape, self.values.dtype), self.dtype, None)
 
     def given_back(self, to: Array) -> Any:
         """In the form that the caller handed something in: list for list, tensor for tensor."""
@@ -45,18 +47,13 @@ class Array(NamedTuple):
             return self.origin
         if isinstance(to.origin, (list, tuple, int, float)):
             return self.values.tolist()
-        if _is_torch(to.origin):
-            torch = sys.modules["torch"]
-            tensor = torch.from_numpy(self.values)
-            return tensor.view(torch.bfloat16) if self.dtype == "bfloat16" else tensor
-        return self.values
+        return _tensor(self.values, self.dtype) if _is_torch(to.origin) else self.values
 
 
 def readable(x: Any) -> Array:
     """An array to read from; copied if it is not contiguous."""
     values, dtype = _values(x)
-    if dtype not in CODES:
-        raise ConfigError(f"elements of type {dtype} cannot be sent; these can: {', '.join(CODES)}")
+    _require(dtype)
     return Array(np.ascontiguousarray(values).reshape(values.shape), dtype, x)
 
 
@@ -65,13 +62,37 @@ def writable(x: Any, what: str = "out") -> Array:
     if isinstance(x, (list, tuple, int, float)):
         raise ConfigError(f"{what} has to be an array that can be written to, not a {type(x).__name__}")
     values, dtype = _values(x)
-    if dtype not in CODES:
-        raise ConfigError(f"elements of type {dtype} cannot be received; these can: {', '.join(CODES)}")
+    _require(dtype)
     if not values.flags.c_contiguous:
         raise ConfigError(f"{what} is not contiguous; receive into a contiguous array and copy from it")
     if not values.flags.writeable:
         raise ConfigError(f"{what} is read-only")
     return Array(values, dtype, x)
+
+
+def new_array(inbox: Inbox | None, shape: tuple[int, ...], dtype: Any) -> Any:
+    """An array or, for a dtype of torch's, a tensor; not filled, and shared if there is an inbox."""
+    if type(dtype).__module__.partition(".")[0] == "torch":
+        name = str(dtype).removeprefix("torch.")
+        _require(name)
+        return _tensor(empty(inbox, shape, np.dtype("uint16" if name == "bfloat16" else name)), name)
+    try:
+        kind = np.dtype(dtype)
+    except TypeError as error:
+        raise ConfigError(f"{dtype!r} is no type of elements: {error}") from None
+    _require(kind.name)
+    return empty(inbox, shape, kind)
+
+
+def _require(name: str) -> None:
+    if name not in CODES:
+        raise ConfigError(f"elements of type {name} cannot be communicated; these can: {', '.join(CODES)}")
+
+
+def _tensor(values: NDArray[Any], dtype: str) -> Any:
+    torch = sys.modules["torch"]
+    tensor = torch.from_numpy(values)
+    return tensor.view(torch.bfloat16) if dtype == "bfloat16" else tensor
 
 
 def _values(x: Any) -> tuple[NDArray[Any], str]:

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from .._native import Executor, scale
+from .._native import Executor, Inbox, scale
 from ..errors import ConfigError
 from ..schedule.layout import EqualBlocks, UnequalBlocks
 from . import objects
-from .arrays import Array, readable, writable
+from .arrays import Array, new_array, readable, writable
 from .call import Call, PremultipliedSum
 from .handle import Handle
 from .plans import Sharing
@@ -37,6 +37,7 @@ class Communicator:
         hosts: list[str] | None = None,
         deadline: float = 300.0,
         allow_pickle: bool = False,
+        inbox: Inbox | None = None,
         sharing: Sharing | None = None,
         on_close: Callable[[], None] = lambda: None,
         regroup: Callable[[Communicator, list[int]], Communicator | None] = lambda comm, members: None,
@@ -46,6 +47,7 @@ class Communicator:
         self.deadline = deadline
         self.allow_pickle = allow_pickle
         self._runner = Runner(executor, rank, size, sharing)
+        self._inbox = inbox
         self._on_close = on_close
         self._regroup = regroup
 
@@ -92,6 +94,16 @@ class Communicator:
         """Calls, bytes sent to and received from each rank without headers, and which algorithms ran how often."""
         calls, sent, received = self._runner.executor.counters()
         return {"calls": calls, "sent": sent, "received": received, "algorithms": dict(self._runner.used)}
+
+    def empty(self, shape: int | Sequence[int], dtype: Any = np.float32) -> Any:
+        """An array, not filled, in memory that the other ranks of this host reduce from and write to directly.
+
+        Calls on such arrays copy nothing; all other arrays work, too. A torch dtype gives a tensor.
+        """
+        extents = (int(shape),) if isinstance(shape, (int, np.integer)) else tuple(int(extent) for extent in shape)
+        if any(extent < 0 for extent in extents):
+            raise ConfigError(f"an array of shape {extents} cannot be")
+        return new_array(self._inbox, extents, dtype)
 
     def allreduce(
         self,
@@ -324,7 +336,7 @@ class Communicator:
 
     def _target(self, out: Any, source: Array, shape: tuple[int, ...]) -> Array:
         if out is None:
-            return source.like(shape)
+            return source.like(shape, self._inbox)
         target = writable(out)
         has, needs = (target.values.size, target.dtype), (prod(shape), source.dtype)
         if has != needs:

@@ -13,16 +13,15 @@ import numpy as np
 from ..config import LOOPBACK, Settings, parse_address, read_settings
 from ..errors import ConfigError, UnisonoError
 from .rendezvous import listen
-from .wiring import wire
+from .wiring import Wiring, wire
 
 if TYPE_CHECKING:
+    from .._native import Executor
     from .communicator import Communicator
+    from .plans import Sharing
 
-MEMORY_FOR_RINGS = 64 << 20
-"""All rings that one rank reads from have at most so many bytes together."""
-
-LONGEST_RING, SHORTEST_RING = 1 << 20, 1 << 12
 LONGEST_ADDRESS = 64
+DEADLINE_TO_AGREE = 60.0
 
 
 def init(*, allow_pickle: bool = False, **arguments: Any) -> Communicator:
@@ -39,29 +38,32 @@ def join(settings: Settings, *, allow_pickle: bool) -> Communicator:
     try:
         from .._native import Executor, Inbox
         from .communicator import Communicator
+        from .memory import make_inbox
     except ModuleNotFoundError as error:
         raise ConfigError("unisono was installed without its native core, so it cannot communicate") from error
 
     inboxes: list[Inbox] = []
 
-    def make_inbox(ranks: int) -> int:
+    def share_inbox(ranks: int) -> int:
         try:
-            inboxes.append(Inbox(ranks, ring_bytes(ranks)))
+            inboxes.append(make_inbox(ranks))
         except UnisonoError as error:  # no memory to share: the wiring takes TCP instead
             raise OSError(str(error)) from error
         return os.dup(inboxes[0].descriptor())
 
-    wiring = wire(settings, make_inbox)
+    wiring = wire(settings, share_inbox)
     try:
+        inbox = inboxes[0] if inboxes else make_inbox(1)
         executor = Executor(
             wiring.rank,
             wiring.size,
-            inboxes[0] if inboxes else None,
+            inbox,
             list(wiring.inboxes.items()),
             [(peer, sock.detach()) for peer, sock in wiring.sockets.items()],
-            [(peer, os.pidfd_open(pid)) for peer, pid in wiring.pids.items()],
+            list(wiring.pids.items()),
             ranks_on_host=len(wiring.local_ranks),
         )
+        sharing = agree_on_sharing(executor, wiring, staged=settings.links == "staged")
     except BaseException:
         wiring.close()
         raise
@@ -73,9 +75,22 @@ def join(settings: Settings, *, allow_pickle: bool) -> Communicator:
         hosts=wiring.hosts,
         deadline=settings.deadline,
         allow_pickle=allow_pickle,
+        inbox=inbox,
+        sharing=sharing,
         on_close=wiring.close,
         regroup=Regroup(settings),
     )
+
+
+def agree_on_sharing(executor: Executor, wiring: Wiring, *, staged: bool) -> Sharing | None:
+    """Whether all ranks share memory, and whether each may use the others' private memory, too."""
+    from .memory import STAGE_BYTES
+    from .plans import Sharing
+
+    if not executor.shares_memory():
+        return None
+    direct = not staged and executor.can_be_direct()
+    return Sharing(STAGE_BYTES, all(wiring.control.exchange(direct, deadline=DEADLINE_TO_AGREE)))
 
 
 class Regroup:
@@ -115,9 +130,3 @@ def local_address(settings: Settings) -> str:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.connect(tuple(settings.rendezvous))  # of datagrams: nothing is sent, only a route is chosen
         return str(probe.getsockname()[0])
-
-
-def ring_bytes(ranks: int) -> int:
-    """The size of a ring, a power of two."""
-    fitting = MEMORY_FOR_RINGS // ranks
-    return max(SHORTEST_RING, min(LONGEST_RING, 1 << (fitting.bit_length() - 1)))

@@ -1,26 +1,28 @@
 """From a schedule to the program that the native executor runs for one rank.
 
-The program is a list of sends, receives and local copies of single blocks, in order; each waits, byte by byte, for the
+The program is a list of sends, receives, local copies and reductions of single blocks, in order; each waits, byte by byte, for the
 earlier ones that it conflicts with (read after write, write after read, write after write). Nothing else is ordered:
 there are no rounds any more. Blocks lie in the caller's input or output or in scratch slots; sizes are not known here.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..schedule.conditions import Place
-from ..schedule.ir import COPY, DATA, INPUT, Do, Get, Ints, Operation, Put
+from ..schedule.ir import COPY, DATA, INPUT, REDUCE_AFTER, Do, Get, Ints, Operation, Put
 from ..schedule.schedule import Schedule
 
 Numbers = NDArray[np.int32]
+Move = TypeVar("Move", Put, Get)
 
 
 class Kind(IntEnum):
@@ -29,6 +31,7 @@ class Kind(IntEnum):
     SEND = 0
     RECEIVE = 1
     LOCAL = 2
+    FOLD = 3
 
 
 class Area(IntEnum):
@@ -47,7 +50,10 @@ class Home(NamedTuple):
 
 
 class Instruction(NamedTuple):
-    """``target`` gets ``operand`` ∘ what arrives (or ``source``); a copy has no operand (-1), a send no target."""
+    """``target`` gets ``operand`` ∘ what arrives (or ``source``); a copy has no operand (-1), a send no target.
+
+    A fold has a run of ``Program.operands`` instead: ``operand`` is the first of them, and how many.
+    """
 
     kind: int
     peer: int
@@ -70,6 +76,7 @@ class Program:
     blocks: Ints
     slots: Numbers  # the block that each scratch slot is made for
     instructions: Numbers  # a row per instruction, in the columns of Instruction with homes spread out
+    operands: Numbers  # homes, a row each
     waits_for: Numbers  # row numbers, for all instructions one after the other
     waits_from: Numbers  # where each instruction's part of waits_for begins; one entry more than instructions
     rounds: int
@@ -99,6 +106,7 @@ class _Lowering:
     homes: dict[tuple[int, int], Home] = field(default_factory=dict)  # (space, block) -> where it lies now
     writer: dict[Home, int] = field(default_factory=dict)
     readers: dict[Home, list[int]] = field(default_factory=lambda: defaultdict(list))
+    operands: list[Home] = field(default_factory=list)
     messages: int = 0
 
     def keep_input(self, rounds: list[tuple[Operation, ...]]) -> None:
@@ -121,15 +129,28 @@ class _Lowering:
                 for block in self._blocks(operation):
                     source = self._home(int(operation.source), block)
                     self._write(Kind.LOCAL, -1, -1, int(operation.how), int(operation.span.space), block, source)
-        for kind in (Put, Get):
-            of_peer: dict[int, int] = {}
-            for operation in round_:
-                if isinstance(operation, kind):
-                    peer = int(operation[0])
-                    if peer not in of_peer:
-                        of_peer[peer] = self.messages
-                        self.messages += 1
-                    self._transfer(operation, peer, of_peer[peer])
+        for operation, peer, message in self._messages(round_, Put):
+            for block in self._blocks(operation):
+                source = self._home(int(operation.span.space), block)
+                self._add(Kind.SEND, block, peer, message, source=source)
+        gets = [
+            (operation, peer, message, block)
+            for operation, peer, message in self._messages(round_, Get)
+            for block in self._blocks(operation)
+        ]
+        operands = Counter((int(get.span.space), block) for get, _, _, block in gets if get.how != COPY)
+        folds: dict[tuple[int, int], list[Home]] = {}
+        for get, peer, message, block in gets:
+            space, how = int(get.span.space), int(get.how)
+            if how == COPY or operands[space, block] == 1:
+                self._write(Kind.RECEIVE, peer, message, how, space, block, NOWHERE)
+                continue
+            arrived = self._new_slot(block)
+            self._add(Kind.RECEIVE, block, peer, message, target=arrived)
+            fold = folds.setdefault((space, block), [self._home(space, block)])
+            fold.insert(len(fold) if how == REDUCE_AFTER else 0, arrived)
+        for (space, block), homes in folds.items():
+            self._fold(space, block, homes)
 
     def finish(self) -> None:
         """What the caller is promised and nobody wrote is still in the input."""
@@ -146,6 +167,7 @@ class _Lowering:
             np.array(list(self.numbers), np.int64),
             np.array(self.slots, np.int32),
             np.array(rows, np.int32).reshape(-1, 11),
+            np.array(self.operands, np.int32).reshape(-1, 2),
             np.array([w for waits in self.waits for w in waits], np.int32),
             starts.astype(np.int32),
             rounds,
@@ -162,13 +184,22 @@ class _Lowering:
         first, count, _ = operation.span
         return [(first + i) % self.schedule.blocks for i in range(count)]
 
-    def _transfer(self, operation: Put | Get, peer: int, message: int) -> None:
-        space = int(operation.span.space)
-        for block in self._blocks(operation):
-            if isinstance(operation, Put):
-                self._add(Kind.SEND, block, peer, message, source=self._home(space, block))
-            else:
-                self._write(Kind.RECEIVE, peer, message, int(operation.how), space, block, NOWHERE)
+    def _messages(self, round_: tuple[Operation, ...], kind: type[Move]) -> Iterator[tuple[Move, int, int]]:
+        """The Puts or Gets of a round, with their peers and messages: what goes from a rank to another is one."""
+        of_peer: dict[int, int] = {}
+        for operation in round_:
+            if isinstance(operation, kind):
+                peer = int(operation[0])
+                if peer not in of_peer:
+                    of_peer[peer] = self.messages
+                    self.messages += 1
+                yield operation, peer, of_peer[peer]
+
+    def _fold(self, space: int, block: int, homes: list[Home]) -> None:
+        """Several operands that arrive in one round are reduced at once, from left to right."""
+        run = Home(len(self.operands), len(homes))
+        self.operands += homes
+        self._add(Kind.FOLD, block, target=self._home(space, block, writing=True), operand=run, reads=set(homes))
 
     def _write(self, kind: Kind, peer: int, message: int, how: int, space: int, block: int, source: Home) -> None:
         operand = NOWHERE if how == COPY else self._home(space, block)
@@ -185,9 +216,10 @@ class _Lowering:
         target: Home = NOWHERE,
         source: Home = NOWHERE,
         operand: Home = NOWHERE,
+        reads: set[Home] | None = None,
     ) -> None:
         index = len(self.instructions)
-        read = {home for home in (source, operand) if home != NOWHERE}
+        read = {home for home in (source, operand) if home != NOWHERE} if reads is None else reads
         waits = {self.writer[home] for home in read | {target} if home in self.writer} | set(self.readers[target])
         for home in read:
             self.readers[home].append(index)

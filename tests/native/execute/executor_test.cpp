@@ -39,7 +39,7 @@ Program ring_allreduce(int rank) {
         rows.push_back({Kind::receive, last, how, 2 * round + 1, received, out(received), nowhere,
                         adds ? out(received) : nowhere});
     }
-    return Program(rank, ranks, ranks, {}, rows, waits_for, waits_from);
+    return Program(rank, ranks, ranks, {}, rows, {}, waits_for, waits_from);
 }
 
 std::vector<std::unique_ptr<Executor>> connected(std::size_t ring_bytes) {
@@ -141,7 +141,7 @@ void wrong_programs_are_refused() {
     const auto refused = [](Instruction row, std::vector<std::int32_t> waits,
                             std::vector<std::int32_t> from) {
         try {
-            Program(0, ranks, 1, {}, {row}, std::move(waits), std::move(from));
+            Program(0, ranks, 1, {}, {row}, {}, std::move(waits), std::move(from));
         } catch (const std::invalid_argument&) {
             return true;
         }
