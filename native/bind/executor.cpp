@@ -168,8 +168,8 @@ void executor(nb::module_& module) {
             "__init__",
             [](Program* self, int rank, int ranks, int blocks, const Column& slots, const Rows& rows,
                const Homes& operands, const Column& waits_for, const Column& waits_from) {
-                new (self) Program(rank, ranks, blocks, copied(slots), as<Instruction>(rows), as<Home>(operands),
-                                   copied(waits_for), copied(waits_from));
+                new (self) Program(rank, ranks, blocks, copied(slots), as<Instruction>(rows),
+                                   as<Home>(operands), copied(waits_for), copied(waits_from));
             },
             nb::arg("rank"), nb::arg("ranks"), nb::arg("blocks"), nb::arg("slots"), nb::arg("instructions"),
             nb::arg("operands"), nb::arg("waits_for"), nb::arg("waits_from"));

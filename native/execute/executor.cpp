@@ -44,9 +44,8 @@ void Executor::run(const SharedPlan& plan, SharedRun::Array in, SharedRun::Array
                    Clock::time_point deadline, const std::function<void()>& interrupt) {
     require_whole();
     Watch watch(rank_, lives_, deadline, interrupt);
-    const auto patience = more_ranks_than_cores_ ? Patience::with_more_ranks_than_cores() : Patience();
     try {
-        SharedRun(neighbours_, rank_, plan, in, out, {counters_.sent, counters_.received}, patience, watch)
+        SharedRun(neighbours_, rank_, plan, in, out, {counters_.sent, counters_.received}, patience(), watch)
             .go();
     } catch (...) {
         fail();

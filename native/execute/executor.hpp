@@ -70,6 +70,9 @@ class Executor {
   private:
     class Run;
 
+    Patience patience() const {
+        return more_ranks_than_cores_ ? Patience::with_more_ranks_than_cores() : Patience();
+    }
     void require_whole() const;
     void fail();
 

@@ -49,14 +49,31 @@ void Executor::Run::go(const std::function<void()>& interrupt) {
     Waiter waiter(links, executor_.more_ranks_than_cores_);
     Watch watch(executor_.rank_, executor_.lives_, call_.deadline, interrupt);
     const auto not_over = [] { return false; };
+    const auto gate = announce(watch);
     while (remaining_ > 0) {
         if (step()) {
             waiter.reset();
             watch.progress();
         } else if (waiter.pause()) {
             watch.look([this] { return awaited(); }, not_over);
+            for (const auto& lane : lanes_)
+                if (gate && !is_through(lane)) gate->compare(lane.traffic->peer);
         }
     }
+}
+
+/// Ranks that share memory tell each other about calls over links, too: somebody may be in another call.
+std::optional<Gate> Executor::Run::announce(Watch& watch) {
+    if (!executor_.neighbours_.own || call_.pairwise) return {};
+    std::optional<Gate> gate(std::in_place, executor_.neighbours_, executor_.rank_, call_.fingerprint,
+                             executor_.patience(), watch);
+    gate->enter(Whereabouts::address(nullptr), Whereabouts::address(nullptr));
+    gate->signal(1);
+    return gate;
+}
+
+bool Executor::Run::is_through(const Lane& lane) {
+    return lane.next_send == lane.traffic->sends.size() && lane.next_receive == lane.traffic->receives.size();
 }
 
 bool Executor::Run::step() {
@@ -258,9 +275,7 @@ void Executor::Run::advance(std::int32_t row, std::size_t bytes) {
 std::string Executor::Run::awaited() const {
     std::string ranks;
     for (const auto& lane : lanes_) {
-        const bool sends = lane.next_send < lane.traffic->sends.size();
-        const bool receives = lane.next_receive < lane.traffic->receives.size();
-        if (sends || receives)
+        if (!is_through(lane))
             ranks += (ranks.empty() ? "" : ", ") + std::string("rank ") + std::to_string(lane.traffic->peer);
     }
     return ranks + " in call " + std::to_string(executor_.sequence_);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstring>
+#include <optional>
 #include <string>
 
 #include "execute/executor.hpp"
@@ -37,6 +38,7 @@ class Executor::Run {
         std::size_t partial_bytes = 0;
     };
 
+    static bool is_through(const Lane& lane);
     bool step();
     bool send(Lane& lane);
     bool receive(Lane& lane);
@@ -53,6 +55,7 @@ class Executor::Run {
     std::uint64_t number_of_call(int peer, bool sending) const;
     bool may_advance(std::int32_t row, std::size_t& limit) const;
     void advance(std::int32_t row, std::size_t bytes);
+    std::optional<Gate> announce(Watch& watch);
     std::string awaited() const;
     static std::size_t index(std::int32_t number) { return static_cast<std::size_t>(number); }
 

@@ -1,12 +1,9 @@
 #include "execute/shared_run.hpp"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <cstring>
 
 #include "base/error.hpp"
-#include "execute/mismatch.hpp"
 #include "execute/program.hpp"
 #include "transport/shm/other_process.hpp"
 
@@ -19,23 +16,6 @@ constexpr std::size_t chunk = 64 * 1024;
 
 bool is_in(const SharedPlace& place, Area area) { return place.area == static_cast<std::int32_t>(area); }
 
-/// Sleeps on a bell until `ready`, and looks up in between.
-template <class Ready, class LookUp>
-void sleep_until(Ready ready, Bell& bell, LookUp look_up) {
-    struct Inside {
-        explicit Inside(Bell& entered) : bell(entered) { bell.enter(); }
-        ~Inside() { bell.leave(); }
-        Bell& bell;
-    };
-    const Inside inside(bell);
-    for (;;) {
-        const auto ticket = bell.ticket();
-        if (ready()) return;
-        bell.sleep(ticket, std::chrono::milliseconds(2));
-        look_up();
-    }
-}
-
 }  // namespace
 
 SharedRun::SharedRun(Neighbours& neighbours, int rank, const SharedPlan& plan, Array in, Array out,
@@ -47,42 +27,30 @@ SharedRun::SharedRun(Neighbours& neighbours, int rank, const SharedPlan& plan, A
       in_(in),
       out_(out),
       traffic_(traffic),
-      patience_(patience),
-      watch_(watch),
-      call_(++neighbours.call),
-      line_(neighbours.own->board().line(call_)) {}
+      gate_(neighbours, rank, plan.fingerprint, patience, watch) {}
 
 void SharedRun::go() {
     enter();
     for (window_ = 0; window_ < plan_.windows; ++window_) run_window();
-    if (Moment::call(line_.progress.load(std::memory_order_relaxed)) < call_) signal(1);
+    if (!gate_.has_signalled()) gate_.signal(1);
 }
 
-/// Nobody uses the line and the stage of the call before the last one any more: see Board.
 void SharedRun::enter() {
-    for (int peer = 0; peer < static_cast<int>(neighbours_.ranks.size()); ++peer) {
-        auto& neighbour = neighbours_.ranks[index(peer)];
-        if (!neighbour.inbox || neighbour.known >= Moment::of(call_ - 1, 1) || call_ == 1) continue;
-        wait_until(peer, neighbour.inbox->board().line(call_ - 1), Moment::of(call_ - 1, 1));
-    }
     const auto in = whereabouts(in_, program_.lends_input());
     const auto out = whereabouts(out_, program_.lends_output());
     stages_input_ = in.kind() == Whereabouts::Kind::stage;
     stages_output_ = out.kind() == Whereabouts::Kind::stage;
-    // Relaxed: the first signal of this call releases them.
-    line_.fingerprint.store(plan_.fingerprint, std::memory_order_relaxed);
-    line_.in.store(in.bits(), std::memory_order_relaxed);
-    line_.out.store(out.bits(), std::memory_order_relaxed);
+    gate_.enter(in, out);
 }
 
 void SharedRun::run_window() {
     for (const auto& each : program_.instructions()) {
         switch (each.kind) {
             case SharedKind::wait:
-                if (holds(each.when())) wait_for(each.peer(), static_cast<std::uint64_t>(each.step()));
+                if (holds(each.when())) gate_.wait_for(each.peer(), step_of(each));
                 break;
             case SharedKind::signal:
-                if (holds(each.when())) signal(static_cast<std::uint64_t>(each.step()));
+                if (holds(each.when())) gate_.signal(step_of(each));
                 break;
             case SharedKind::combine:
                 combine(each);
@@ -109,54 +77,6 @@ bool SharedRun::holds(When when) const {
             return plan_.windows > 1;
     }
     return true;
-}
-
-void SharedRun::wait_for(int peer, std::uint64_t step) {
-    auto& neighbour = neighbours_.ranks[index(peer)];
-    const auto moment = this->moment(step);
-    if (neighbour.known >= moment) return;
-    const bool first = Moment::call(neighbour.known) < call_;
-    auto& line = neighbour.inbox->board().line(call_);
-    wait_until(peer, line, moment);
-    if (first) meet(peer, line);
-}
-
-void SharedRun::wait_until(int peer, const Line& line, std::uint64_t moment) {
-    auto& neighbour = neighbours_.ranks[index(peer)];
-    const auto ready = [&] {
-        // Acquire, pairs with signal: what the peer did before is visible.
-        neighbour.known = std::max(neighbour.known, line.progress.load(std::memory_order_acquire));
-        return neighbour.known >= moment;
-    };
-    for (int spin = 0; spin < patience_.spins; ++spin)
-        if (ready()) return;
-    const auto look_up = [&] {
-        watch_.look([&] { return "rank " + std::to_string(peer) + " in call " + std::to_string(call_); },
-                    ready);
-        if (neighbour.inbox->board().failed.load(std::memory_order_relaxed) != 0 && !ready())
-            throw PeerLost("rank " + std::to_string(rank_) + " lost rank " + std::to_string(peer) +
-                           ": it failed in its call " + std::to_string(Moment::call(neighbour.known)));
-    };
-    const auto since = Clock::now();
-    for (int yields = 0; yields < patience_.yields || Clock::now() - since < patience_.yield_time; ++yields) {
-        ::sched_yield();
-        if (ready()) return;
-        look_up();
-    }
-    sleep_until(ready, neighbour.inbox->board().bell, look_up);
-}
-
-void SharedRun::meet(int peer, const Line& line) const {
-    if (line.fingerprint.load(std::memory_order_relaxed) == plan_.fingerprint) return;
-    throw Mismatch("rank " + std::to_string(peer) + " and rank " + std::to_string(rank_) +
-                   " differ in their call " + std::to_string(call_) +
-                   ": all ranks have to make the same calls with the same arguments in the same order");
-}
-
-void SharedRun::signal(std::uint64_t step) {
-    // Releases what this rank did; sequentially consistent because the bell asks for that.
-    line_.progress.store(moment(step), std::memory_order_seq_cst);
-    neighbours_.own->board().bell.ring();
 }
 
 void SharedRun::combine(const SharedInstruction& combine) {
@@ -233,7 +153,7 @@ Access SharedRun::access(std::int32_t number) const {
         return {rank_, (is_input ? in_ : out_).address + offset, 0, 0};
     }
     const auto& neighbour = neighbours_.ranks[index(place.rank)];
-    const auto& line = neighbour.inbox->board().line(call_);
+    const auto& line = gate_.line_of(place.rank);
     const Whereabouts array((is_input ? line.in : line.out).load(std::memory_order_relaxed));
     switch (array.kind()) {
         case Whereabouts::Kind::stage:
@@ -249,7 +169,7 @@ Access SharedRun::access(std::int32_t number) const {
 
 std::byte* SharedRun::stage_of(int rank) const {
     const auto& inbox = rank == rank_ ? *neighbours_.own : *neighbours_.ranks[index(rank)].inbox;
-    return plan_.tiny ? inbox.board().line(call_).stage.data() : inbox.stage(call_).data();
+    return plan_.tiny ? inbox.board().line(gate_.call()).stage.data() : inbox.stage(gate_.call()).data();
 }
 
 /// A peer may be broken: what it says is checked.

@@ -5,10 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "execute/neighbours.hpp"
+#include "execute/gate.hpp"
 #include "execute/shared_plan.hpp"
-#include "execute/watch.hpp"
-#include "transport/wait.hpp"
 
 namespace unisono {
 
@@ -35,10 +33,6 @@ class SharedRun {
   private:
     void enter();
     void run_window();
-    void wait_for(int peer, std::uint64_t step);
-    void wait_until(int peer, const Line& line, std::uint64_t moment);
-    void meet(int peer, const Line& line) const;
-    void signal(std::uint64_t step);
     void combine(const SharedInstruction& combine);
     void combine_chunk(std::span<const Access> sources, std::span<const Access> targets, std::size_t offset,
                        std::size_t bytes);
@@ -54,8 +48,9 @@ class SharedRun {
     std::byte* buffer(std::size_t number);
     void store(const Access& access, std::size_t offset, const std::byte* from, std::size_t bytes) const;
     std::size_t bytes_of(std::int32_t block) const;
-    std::uint64_t moment(std::uint64_t step) const {
-        return Moment::of(call_, window_ * static_cast<std::uint64_t>(program_.steps()) + step);
+    std::uint64_t step_of(const SharedInstruction& instruction) const {
+        return window_ * static_cast<std::uint64_t>(program_.steps()) +
+               static_cast<std::uint64_t>(instruction.step());
     }
     static std::size_t index(std::int32_t number) { return static_cast<std::size_t>(number); }
 
@@ -66,10 +61,7 @@ class SharedRun {
     Array in_;
     Array out_;
     Traffic traffic_;
-    Patience patience_;
-    Watch& watch_;
-    std::uint64_t call_;  // its number
-    Line& line_;
+    Gate gate_;
     bool stages_input_ = false;
     bool stages_output_ = false;
     std::uint64_t window_ = 0;

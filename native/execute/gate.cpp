@@ -1,0 +1,114 @@
+#include "execute/gate.hpp"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <string>
+
+#include "base/error.hpp"
+#include "execute/mismatch.hpp"
+
+namespace unisono {
+
+namespace {
+
+/// A sleeper of a bell, as long as it lives.
+class Sleeper {
+  public:
+    explicit Sleeper(Bell& bell) : bell_(bell) { bell_.enter(); }
+    Sleeper(const Sleeper&) = delete;
+    Sleeper& operator=(const Sleeper&) = delete;
+    ~Sleeper() { bell_.leave(); }
+
+  private:
+    Bell& bell_;
+};
+
+}  // namespace
+
+Gate::Gate(Neighbours& neighbours, int rank, std::uint64_t fingerprint, Patience patience, Watch& watch)
+    : neighbours_(neighbours),
+      rank_(rank),
+      fingerprint_(fingerprint),
+      patience_(patience),
+      watch_(watch),
+      call_(++neighbours.call),
+      line_(neighbours.own->board().line(call_)) {}
+
+void Gate::enter(Whereabouts in, Whereabouts out) {
+    const auto before = Moment::of(call_ - 1, 1);
+    for (int peer = 0; call_ > 1 && peer < static_cast<int>(neighbours_.ranks.size()); ++peer)
+        if (peer != rank_ && neighbour(peer).known < before)
+            wait_until(peer, neighbour(peer).inbox->board().line(call_ - 1), before);
+    // Relaxed: the first signal of this call releases them.
+    line_.fingerprint.store(fingerprint_, std::memory_order_relaxed);
+    line_.in.store(in.bits(), std::memory_order_relaxed);
+    line_.out.store(out.bits(), std::memory_order_relaxed);
+}
+
+void Gate::signal(std::uint64_t step) {
+    // Releases what this rank did; sequentially consistent because the bell asks for that.
+    line_.progress.store(Moment::of(call_, step), std::memory_order_seq_cst);
+    neighbours_.own->board().bell.ring();
+}
+
+bool Gate::has_signalled() const {
+    return Moment::call(line_.progress.load(std::memory_order_relaxed)) == call_;
+}
+
+void Gate::wait_for(int peer, std::uint64_t step) {
+    const auto moment = Moment::of(call_, step);
+    if (neighbour(peer).known >= moment) return;
+    const bool first = Moment::call(neighbour(peer).known) < call_;
+    wait_until(peer, line_of(peer), moment);
+    if (first) compare(peer);
+}
+
+void Gate::compare(int peer) const {
+    const Line& line = line_of(peer);
+    // Acquire, pairs with signal: the fingerprint is of that call.
+    if (Moment::call(line.progress.load(std::memory_order_acquire)) != call_) return;
+    if (line.fingerprint.load(std::memory_order_relaxed) == fingerprint_) return;
+    throw Mismatch(
+        "rank " + std::to_string(peer) + " and rank " + std::to_string(rank_) + " make call " +
+        std::to_string(call_) +
+        " with different arguments: all ranks have to make the same calls with the same arguments in "
+        "the same order");
+}
+
+bool Gate::reached(int peer, const Line& line, std::uint64_t moment) {
+    auto& known = neighbour(peer).known;
+    // Acquire, pairs with signal: what the peer did before is visible.
+    known = std::max(known, line.progress.load(std::memory_order_acquire));
+    return known >= moment;
+}
+
+void Gate::wait_until(int peer, const Line& line, std::uint64_t moment) {
+    for (int spin = 0; spin < patience_.spins; ++spin)
+        if (reached(peer, line, moment)) return;
+    const auto since = Clock::now();
+    for (int yields = 0; yields < patience_.yields || Clock::now() - since < patience_.yield_time; ++yields) {
+        ::sched_yield();
+        if (reached(peer, line, moment)) return;
+        look_up(peer, line, moment);
+    }
+    Bell& bell = neighbour(peer).inbox->board().bell;
+    const Sleeper sleeper(bell);
+    for (;;) {
+        const auto ticket = bell.ticket();
+        if (reached(peer, line, moment)) return;
+        bell.sleep(ticket, std::chrono::milliseconds(2));
+        look_up(peer, line, moment);
+    }
+}
+
+void Gate::look_up(int peer, const Line& line, std::uint64_t moment) {
+    const auto over = [&] { return reached(peer, line, moment); };
+    watch_.look([&] { return "rank " + std::to_string(peer) + " in call " + std::to_string(call_); }, over);
+    if (&line == &line_of(peer)) compare(peer);
+    if (neighbour(peer).inbox->board().failed.load(std::memory_order_relaxed) != 0 && !over())
+        throw PeerLost("rank " + std::to_string(rank_) + " lost rank " + std::to_string(peer) +
+                       ": it failed in call " + std::to_string(Moment::call(neighbour(peer).known)));
+}
+
+}  // namespace unisono

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+
+#include "execute/neighbours.hpp"
+#include "execute/watch.hpp"
+#include "transport/wait.hpp"
+
+namespace unisono {
+
+/// One call, as the ranks of a host tell each other about it on their boards.
+class Gate {
+  public:
+    Gate(Neighbours& neighbours, int rank, std::uint64_t fingerprint, Patience patience, Watch& watch);
+
+    std::uint64_t call() const { return call_; }
+
+    /// Before anything else: nobody uses the line and the stage of the call before the last one any more (see
+    /// Board). Tells the others where the arrays are, with the first signal.
+    void enter(Whereabouts in, Whereabouts out);
+
+    /// This rank has come to a step; steps count from 1.
+    void signal(std::uint64_t step);
+    bool has_signalled() const;
+
+    /// Returns when the peer has come to a step. Mismatch if it is in another call.
+    void wait_for(int peer, std::uint64_t step);
+
+    /// Mismatch if the peer has entered another call than this one. Does not wait.
+    void compare(int peer) const;
+
+    const Line& line_of(int peer) const { return neighbour(peer).inbox->board().line(call_); }
+
+  private:
+    void wait_until(int peer, const Line& line, std::uint64_t moment);
+    void look_up(int peer, const Line& line, std::uint64_t moment);
+    bool reached(int peer, const Line& line, std::uint64_t moment);
+    Neighbour& neighbour(int peer) const { return neighbours_.ranks[static_cast<std::size_t>(peer)]; }
+
+    Neighbours& neighbours_;
+    int rank_;
+    std::uint64_t fingerprint_;
+    Patience patience_;
+    Watch& watch_;
+    std::uint64_t call_;
+    Line& line_;
+};
+
+}  // namespace unisono
