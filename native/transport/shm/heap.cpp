@@ -69,15 +69,7 @@ std::byte* Heap::allocate(std::size_t size) {
     size = std::max(page, (size + page - 1) / page * page);
     const std::lock_guard lock(mutex_);
     auto offset = take_free(size);
-    if (!offset) {
-        const auto hole = best_fit(holes_, size);
-        if (hole == holes_.end())
-            throw SystemError("no room for " + std::to_string(size) + " bytes in shared memory: " +
-                              std::to_string(bytes_.size()) + " bytes are reserved on this host");
-        if (change(descriptor_, 0, file_offset_ + hole->first, size) < 0)
-            throw_errno("allocating " + std::to_string(size) + " bytes of shared memory");
-        offset = cut(holes_, hole, size);
-    }
+    if (!offset) offset = take_hole(size);
     used_.emplace(*offset, size);
     return bytes_.data() + *offset;
 }
@@ -104,6 +96,22 @@ std::optional<std::size_t> Heap::take_free(std::size_t size) {
     if (piece == free_.end()) return {};
     kept_ -= size;
     return cut(free_, piece, size);
+}
+
+/// Pages for a new piece; between the pieces that are kept there may be no room for it, so these have to go
+/// then.
+std::size_t Heap::take_hole(std::size_t size) {
+    auto hole = best_fit(holes_, size);
+    if (hole == holes_.end()) {
+        while (!free_.empty()) release(free_.begin());
+        hole = best_fit(holes_, size);
+    }
+    if (hole == holes_.end())
+        throw SystemError("no room for " + std::to_string(size) + " bytes in shared memory: " +
+                          std::to_string(bytes_.size()) + " bytes are reserved on this host");
+    if (change(descriptor_, 0, file_offset_ + hole->first, size) < 0)
+        throw_errno("allocating " + std::to_string(size) + " bytes of shared memory");
+    return cut(holes_, hole, size);
 }
 
 void Heap::release(Pieces::iterator piece) {

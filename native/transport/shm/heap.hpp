@@ -28,6 +28,7 @@ class Heap {
     using Pieces = std::map<std::size_t, std::size_t>;  // offset, size
 
     std::optional<std::size_t> take_free(std::size_t size);
+    std::size_t take_hole(std::size_t size);
     void release(Pieces::iterator piece);
 
     std::span<std::byte> bytes_;

@@ -19,7 +19,7 @@ from ..schedule.catalog import find
 from ..schedule.conditions import COLLECTIVES
 from ..schedule.layout import EqualBlocks, Layout
 from ..schedule.schedule import Schedule
-from ..tune.select import reduces_in_rank_order, select
+from ..tune.select import is_reproducible, select
 from .arrays import Array
 from .call import Call, layout_key
 from .plans import OffsetOf, Sharing, make_plan
@@ -170,12 +170,14 @@ class Runner:
 
     def _schedule(self, call: Call, layout: Layout) -> Schedule:
         if call.algorithm is not None:
-            if call.reproducible and not reduces_in_rank_order(call.collective, call.algorithm, self.size):
-                raise ConfigError(f"{call.algorithm} does not reduce in rank order, so it cannot be reproducible")
+            if call.reproducible and not is_reproducible(call.collective, call.algorithm, self.size):
+                raise ConfigError(
+                    f"{call.algorithm} does not reduce from rank 0 to the last one after the other, so it cannot be "
+                    "reproducible"
+                )
             return find(call.collective, call.algorithm).schedule(self.size, call.root)
-        if call.reproducible:
-            return find(call.collective, "flat").schedule(self.size, call.root)
-        return select(call.collective, self.size, self._bytes_per_rank(call, layout), call.root)
+        nbytes = self._bytes_per_rank(call, layout)
+        return select(call.collective, self.size, nbytes, call.root, reproducible=call.reproducible)
 
     def _bytes_per_rank(self, call: Call, layout: Layout) -> int:
         return layout.total // self.size if call.collective == "alltoall" else layout.total

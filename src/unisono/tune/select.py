@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 
 from ..interpret.explain import explain
+from ..interpret.fold import folds_from_the_left
 from ..interpret.machine import Link, Machine
-from ..interpret.verify import verify
 from ..schedule.catalog import find
 from ..schedule.schedule import Schedule
 
@@ -14,18 +14,18 @@ HOST = Machine(Link(alpha=2e-6, beta=1 / 5e9), gamma=1 / 10e9)
 """Shared memory: 2 µs to start a message, 5 GB/s."""
 
 
-def select(collective: str, p: int, nbytes: int, root: int = 0) -> Schedule:
-    """The best schedule for a vector of so many bytes, the same on every rank."""
-    name, parameters = _best(collective, p, 1 << max(0, nbytes - 1).bit_length())
+def select(collective: str, p: int, nbytes: int, root: int = 0, *, reproducible: bool = False) -> Schedule:
+    """The best schedule for a vector of so many bytes, the same on every rank; reproducible: that folds from the left."""
+    name, parameters = _best(collective, p, 1 << max(0, nbytes - 1).bit_length(), reproducible)
     return find(collective, name).schedule(p, root, **dict(parameters))
 
 
 @lru_cache(4096)
-def _best(collective: str, p: int, nbytes: int) -> tuple[str, tuple[tuple[str, object], ...]]:
+def _best(collective: str, p: int, nbytes: int, reproducible: bool) -> tuple[str, tuple[tuple[str, object], ...]]:
     """Sizes are rounded up to a power of two, so that few have to be priced."""
     for candidate in explain(collective, p, nbytes, HOST):
         schedule = candidate.schedule
-        if schedule.workers < p:
+        if schedule.workers < p or (reproducible and not is_reproducible(collective, schedule.name, p)):
             continue
         chosen = {name: value for name, value in schedule.parameters.items() if name != "workers"}
         return schedule.name, tuple(chosen.items())
@@ -33,6 +33,6 @@ def _best(collective: str, p: int, nbytes: int) -> tuple[str, tuple[tuple[str, o
 
 
 @lru_cache(4096)
-def reduces_in_rank_order(collective: str, name: str, p: int) -> bool:
-    """Does the algorithm keep lower ranks on the left of every reduction?"""
-    return verify(find(collective, name).schedule(p).table).in_rank_order
+def is_reproducible(collective: str, name: str, p: int) -> bool:
+    """Does the algorithm fold from the left, so that its bits depend on nothing but the operands?"""
+    return folds_from_the_left(find(collective, name).schedule(p))

@@ -1,0 +1,203 @@
+/// Ranks that share memory, as threads of one process with the same mappings, so that the sanitizers see all
+/// of it.
+
+#include "execute/shared_run.hpp"
+
+#include <unistd.h>
+
+#include <cstring>
+#include <numeric>
+#include <thread>
+
+#include "base/error.hpp"
+#include "execute/executor.hpp"
+#include "expect.hpp"
+
+using namespace unisono;
+
+namespace {
+
+constexpr int ranks = 3;
+constexpr std::size_t elements_of_block = 1001;
+constexpr std::size_t block_bytes = elements_of_block * sizeof(float);
+constexpr std::size_t stage_bytes = 4096;
+
+/// Every rank's input and output in every block; a rank's own block is in nobody's stage.
+std::vector<SharedPlace> places() {
+    std::vector<SharedPlace> result;
+    for (int rank = 0; rank < ranks; ++rank)
+        for (const auto area : {Area::in, Area::out})
+            for (int block = 0; block < ranks; ++block) {
+                const int among_shared =
+                    (block < rank ? block : block - 1) + (area == Area::out ? ranks - 1 : 0);
+                result.push_back({rank, static_cast<int>(area), block, block == rank ? -1 : among_shared});
+            }
+    return result;
+}
+
+int place(int rank, Area area, int block) { return (2 * rank + (area == Area::out ? 1 : 0)) * ranks + block; }
+
+/// Every rank adds up its block of all ranks, and hands the sum to all of them.
+SharedProgram direct_allreduce(int rank) {
+    std::vector<SharedInstruction> rows;
+    std::vector<std::int32_t> references;
+    const auto everybody_else = [&](auto action) {
+        for (int other = 0; other < ranks; ++other)
+            if (other != rank) action(other);
+    };
+    const auto always = static_cast<std::int32_t>(When::always);
+    everybody_else(
+        [&](int block) { rows.push_back({SharedKind::publish, place(rank, Area::in, block), block, 0, 0}); });
+    rows.push_back({SharedKind::signal, 1, always, 0, 0});
+    everybody_else([&](int peer) { rows.push_back({SharedKind::wait, peer, 1, always, 0}); });
+    for (const auto area : {Area::in, Area::out})
+        for (int owner = 0; owner < ranks; ++owner) references.push_back(place(owner, area, rank));
+    rows.push_back({SharedKind::combine, rank, 0, ranks, ranks});
+    rows.push_back({SharedKind::signal, 2, always, 0, 0});
+    everybody_else([&](int peer) { rows.push_back({SharedKind::wait, peer, 2, always, 0}); });
+    everybody_else(
+        [&](int block) { rows.push_back({SharedKind::fetch, place(rank, Area::out, block), block, 0, 0}); });
+    return SharedProgram(rank, ranks, ranks, 2, places(), rows, references);
+}
+
+SharedPlan plan(int rank, bool may_stage, std::uint64_t fingerprint = 1) {
+    const std::uint64_t window = may_stage ? stage_bytes / (2 * (ranks - 1)) : 4096;
+    SharedPlan result{.program = std::make_shared<SharedProgram>(direct_allreduce(rank)),
+                      .sizes = std::vector<std::uint64_t>(ranks, block_bytes),
+                      .offsets = {},
+                      .staged = {},
+                      .window = window,
+                      .windows = (block_bytes + window - 1) / window,
+                      .tiny = false,
+                      .may_stage = may_stage,
+                      .dtype = Dtype::f32,
+                      .op = Op::sum,
+                      .fingerprint = fingerprint};
+    for (const auto& each : places()) {
+        result.offsets.push_back(static_cast<std::uint64_t>(each.number) * block_bytes);
+        result.staged.push_back(each.entry < 0 ? 0 : static_cast<std::uint64_t>(each.entry) * window);
+    }
+    result.check(stage_bytes);
+    return result;
+}
+
+std::vector<std::unique_ptr<Executor>> connected() {
+    std::vector<std::shared_ptr<Inbox>> inboxes;
+    for (int rank = 0; rank < ranks; ++rank)
+        inboxes.push_back(std::make_shared<Inbox>(Inbox::create({ranks, 64, stage_bytes, 1 << 20})));
+    std::vector<std::unique_ptr<Executor>> result;
+    for (int rank = 0; rank < ranks; ++rank) {
+        Neighbours neighbours;
+        neighbours.own = inboxes[static_cast<std::size_t>(rank)];
+        for (int peer = 0; peer < ranks; ++peer)
+            neighbours.ranks.push_back({inboxes[static_cast<std::size_t>(peer)], ::getpid()});
+        result.push_back(std::make_unique<Executor>(rank, std::vector<std::unique_ptr<Link>>(ranks),
+                                                    std::vector<Life>{}, true, std::move(neighbours)));
+    }
+    return result;
+}
+
+enum class Memory { direct, staged, lent };
+
+/// A vector for one rank, where the mode says.
+class Vector {
+  public:
+    Vector(Executor& executor, Memory memory) : heap_(executor.neighbours().own->heap()) {
+        if (memory == Memory::lent)
+            values_ = {reinterpret_cast<float*>(heap_.allocate(ranks * block_bytes)),
+                       ranks * elements_of_block};
+        else
+            values_ = (private_ = std::vector<float>(ranks * elements_of_block));
+    }
+    ~Vector() {
+        if (private_.empty()) heap_.free(reinterpret_cast<std::byte*>(values_.data()));
+    }
+    Vector(const Vector&) = delete;
+    Vector& operator=(const Vector&) = delete;
+
+    std::span<float> values() { return values_; }
+    SharedRun::Array array() { return {reinterpret_cast<std::byte*>(values_.data()), values_.size_bytes()}; }
+
+  private:
+    Heap& heap_;
+    std::vector<float> private_;
+    std::span<float> values_;
+};
+
+Clock::time_point in_half_a_minute() { return Clock::now() + std::chrono::seconds(30); }
+
+void sums_arrive_everywhere(Memory memory) {
+    auto executors = connected();
+    std::vector<std::jthread> threads;
+    for (int rank = 0; rank < ranks; ++rank)
+        threads.emplace_back([&, rank] {
+            auto& executor = *executors[static_cast<std::size_t>(rank)];
+            Vector vector(executor, memory);
+            const auto prepared = plan(rank, memory == Memory::staged);
+            for (int call = 0; call < 5; ++call) {
+                const auto values = vector.values();
+                std::iota(values.begin(), values.end(), static_cast<float>(rank + call));
+                executor.run(prepared, vector.array(), vector.array(), in_half_a_minute(), [] {});
+                for (std::size_t i = 0; i < values.size(); ++i)
+                    expect(values[i] == static_cast<float>(3 * i + 3 + 3 * static_cast<std::size_t>(call)),
+                           "the sum of all ranks");
+            }
+        });
+    threads.clear();
+    for (const auto& executor : executors) {
+        const auto& [calls, sent, received] = executor->counters();
+        expect(calls == 5, "5 calls counted");
+        expect(std::accumulate(sent.begin(), sent.end(), std::uint64_t{0}) == 5 * 2 * block_bytes,
+               "p - 1 blocks handed out in each call");
+        expect(std::accumulate(received.begin(), received.end(), std::uint64_t{0}) == 5 * 2 * block_bytes,
+               "p - 1 blocks fetched in each call");
+    }
+}
+
+template <class Error>
+std::string failure(Executor& executor, const SharedPlan& prepared, Clock::time_point deadline) {
+    Vector vector(executor, Memory::direct);
+    try {
+        executor.run(prepared, vector.array(), vector.array(), deadline, [] {});
+    } catch (const Error& error) {
+        return error.what();
+    }
+    return "nothing failed";
+}
+
+bool says(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
+
+void a_missing_rank_is_a_deadline() {
+    auto executors = connected();
+    const auto text = failure<DeadlineExceeded>(*executors[0], plan(0, false),
+                                                Clock::now() + std::chrono::milliseconds(50));
+    expect(says(text, "rank 1 in call 1"), "who is awaited, and in which call");
+    const auto later = failure<PeerLost>(*executors[0], plan(0, false), in_half_a_minute());
+    expect(says(later, "an earlier call failed"), "no further calls");
+}
+
+void other_arguments_are_a_mismatch_and_a_failure_reaches_everybody() {
+    auto executors = connected();
+    std::vector<std::string> texts(ranks);
+    {
+        std::vector<std::jthread> threads;
+        for (int rank = 0; rank < ranks; ++rank)
+            threads.emplace_back([&, rank] {
+                const auto prepared = plan(rank, false, rank == 0 ? 1 : 2);
+                texts[static_cast<std::size_t>(rank)] = failure<std::runtime_error>(
+                    *executors[static_cast<std::size_t>(rank)], prepared, in_half_a_minute());
+            });
+    }
+    expect(says(texts[0], "different arguments"), "rank 0 to see that the others differ");
+    for (const auto& text : texts)
+        expect(says(text, "different arguments") || says(text, "it failed in call"),
+               "a failure on every rank");
+}
+
+}  // namespace
+
+int main() {
+    for (const auto memory : {Memory::direct, Memory::staged, Memory::lent}) sums_arrive_everywhere(memory);
+    a_missing_rank_is_a_deadline();
+    other_arguments_are_a_mismatch_and_a_failure_reaches_everybody();
+}
