@@ -1,0 +1,83 @@
+"""The process that keeps a host alive, known by its number and the time when it started."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..errors import ConfigError, DeadlineExceeded
+
+SECONDS_TO_END = 20
+
+
+@dataclass(frozen=True)
+class Holder:
+    """Process 1 of a PID namespace. Its number alone would not do: it may be another process's by now."""
+
+    name: str
+    pid: int
+    started: int  # in ticks since the machine booted
+
+    @contextmanager
+    def process(self) -> Iterator[int]:
+        """A pidfd of it."""
+        try:
+            pidfd = os.pidfd_open(self.pid)
+        except ProcessLookupError:
+            raise self._gone() from None
+        try:
+            if start_of(self.pid) != self.started:
+                raise self._gone()
+            yield pidfd
+        finally:
+            os.close(pidfd)
+
+    @property
+    def alive(self) -> bool:
+        return start_of(self.pid) == self.started
+
+    def end(self) -> None:
+        """Kill it, and with it all processes of its host; returns when they have ended."""
+        with suppress(ConfigError), self.process() as pidfd:
+            signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+            if not _ended(pidfd, SECONDS_TO_END):
+                raise DeadlineExceeded(f"{self.name} (pid {self.pid}) did not end in {SECONDS_TO_END} s after SIGKILL")
+
+    def _gone(self) -> ConfigError:
+        return ConfigError(f"{self.name} is gone: the process that kept it, {self.pid}, has ended")
+
+
+@dataclass(frozen=True)
+class Host(Holder):
+    """A host has an address, and a rate in bits per second if its link is limited."""
+
+    address: str
+    rate: int | None
+
+    @property
+    def counters(self) -> tuple[int, int]:
+        """Bytes that went out of its interface and came in, with the headers of Ethernet, IP and TCP."""
+        with self.process():
+            lines = Path(f"/proc/{self.pid}/net/dev").read_text().splitlines()
+        fields = next(line for line in lines if line.split(":")[0].strip() == "eth0").split(":")[1].split()
+        return int(fields[8]), int(fields[0])
+
+
+def start_of(pid: int) -> int | None:
+    """When the process started; None if it has ended, buried or not."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return None if fields[0] in "ZX" else int(fields[19])
+
+
+def _ended(pidfd: int, seconds: float) -> bool:
+    poll = select.poll()
+    poll.register(pidfd, select.POLLIN)
+    return bool(poll.poll(seconds * 1000))
