@@ -51,7 +51,7 @@ class Wiring:
     @property
     def links(self) -> list[str]:
         """How each rank is reached; "self" is this one."""
-        kinds = {peer: "tcp" for peer in self.sockets} | {peer: "shm" for peer in self.inboxes}
+        kinds = dict.fromkeys(self.sockets, "tcp") | dict.fromkeys(self.inboxes, "shm")
         return [kinds.get(peer, "self") for peer in range(self.size)]
 
     def close(self) -> None:

@@ -19,4 +19,5 @@ if __name__ == "__main__":
     try:
         sys.exit(main(*sys.argv[1:]))
     except ConfigError as error:
-        sys.exit(f"unisono: {error}")
+        print(f"unisono: {error}", file=sys.stderr)
+        sys.exit(2)

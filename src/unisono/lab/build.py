@@ -61,7 +61,9 @@ class Build:
 
     def end(self) -> None:
         for keeper in self._keepers:
-            keeper.end()
+            keeper.kill()
+        for keeper in self._keepers:
+            keeper.bury()
         self._keepers = []
 
 
@@ -95,8 +97,10 @@ class _Keeper:
         self._close()
         self._process.returncode = 0  # no longer ours to wait for; a Popen without one complains when it is deleted
 
-    def end(self) -> None:
+    def kill(self) -> None:
         self._process.kill()
+
+    def bury(self) -> None:
         self._process.wait()
         self._close()
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import select
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,13 +42,6 @@ class Holder:
     def alive(self) -> bool:
         return start_of(self.pid) == self.started
 
-    def end(self) -> None:
-        """Kill it, and with it all processes of its host; returns when they have ended."""
-        with suppress(ConfigError), self.process() as pidfd:
-            signal.pidfd_send_signal(pidfd, signal.SIGKILL)
-            if not _ended(pidfd, SECONDS_TO_END):
-                raise DeadlineExceeded(f"{self.name} (pid {self.pid}) did not end in {SECONDS_TO_END} s after SIGKILL")
-
     def _gone(self) -> ConfigError:
         return ConfigError(f"{self.name} is gone: the process that kept it, {self.pid}, has ended")
 
@@ -77,7 +71,26 @@ def start_of(pid: int) -> int | None:
     return None if fields[0] in "ZX" else int(fields[19])
 
 
-def _ended(pidfd: int, seconds: float) -> bool:
+def end_all(holders: Iterable[Holder]) -> None:
+    """Kill them, and with them all processes of their hosts; returns when these have ended.
+
+    First all are killed, then waited for: a host ends when its ranks are buried, and the launcher buries them when
+    those on other hosts have ended, too.
+    """
+    with ExitStack() as opened:
+        killed = []
+        for holder in holders:
+            with suppress(ConfigError):
+                pidfd = opened.enter_context(holder.process())
+                signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+                killed.append((holder, pidfd))
+        deadline = time.monotonic() + SECONDS_TO_END
+        for holder, pidfd in killed:
+            if not _ended(pidfd, deadline):
+                raise DeadlineExceeded(f"{holder.name} (pid {holder.pid}) did not end in {SECONDS_TO_END} s")
+
+
+def _ended(pidfd: int, deadline: float) -> bool:
     poll = select.poll()
     poll.register(pidfd, select.POLLIN)
-    return bool(poll.poll(seconds * 1000))
+    return bool(poll.poll(max(0.0, deadline - time.monotonic()) * 1000))

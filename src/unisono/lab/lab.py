@@ -13,7 +13,7 @@ from typing import Any, Self
 from ..errors import ConfigError
 from . import state
 from .build import Build
-from .host import Host
+from .host import Host, end_all
 from .plan import make_plan
 from .requirements import need_capabilities, need_iproute2
 from .state import Layout
@@ -57,6 +57,7 @@ class Lab:
         if remains and remains.whole:
             raise ConfigError(f"lab {self.name!r} is up already; take it down with unisono lab down, or --name another")
         take_down(self.name)
+        state.sweep()
         self._layout = self._build.make()
         return self
 
@@ -67,8 +68,8 @@ class Lab:
     def down(self) -> None:
         """Take it down, with all processes that run in it."""
         if self._layout:
-            self._build.end()
             take_down(self.name)
+            self._build.end()
             self._layout = None
 
     def __enter__(self) -> Self:
@@ -108,5 +109,5 @@ def take_down(name: str) -> bool:
     need_capabilities()
     layout = state.load(name)
     if layout:
-        layout.end()
+        end_all(layout.holders)
     return state.forget(name)

@@ -29,10 +29,6 @@ class Layout:
     def whole(self) -> bool:
         return all(holder.alive for holder in self.holders)
 
-    def end(self) -> None:
-        for holder in self.holders:
-            holder.end()
-
 
 def save(layout: Layout) -> None:
     """For others to find; refused if there is a file of that name.
@@ -41,7 +37,7 @@ def save(layout: Layout) -> None:
     file knows, and a file may at worst know processes that have ended.
     """
     try:
-        DIRECTORY.mkdir(exist_ok=True)
+        DIRECTORY.mkdir(mode=0o700, exist_ok=True)  # who writes here says which processes we kill
         with _file(layout.name).open("x") as file:
             file.write(json.dumps(asdict(layout)))
     except FileExistsError:
@@ -67,6 +63,14 @@ def forget(name: str) -> bool:
     except FileNotFoundError:
         return False
     return True
+
+
+def sweep() -> None:
+    """Forget labs of which nothing is left: those of processes that were killed before they could."""
+    for name in names():
+        layout = load(name)
+        if layout and not any(holder.alive for holder in layout.holders):
+            forget(name)
 
 
 def find(name: str) -> Layout:

@@ -1,0 +1,62 @@
+"""Labs for tests: whether there can be any here, the command as a user types it, and what a lab might leave."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.launcher.processes import MAIN, processes_with
+
+from unisono.errors import ConfigError
+from unisono.lab import Lab, state
+from unisono.lab.requirements import need_capabilities, need_iproute2
+
+SECONDS = 120
+
+
+def reason_to_skip() -> str:
+    try:
+        need_capabilities()
+        need_iproute2()
+    except ConfigError as error:
+        return str(error)
+    return ""
+
+
+needs_lab = pytest.mark.skipif(bool(reason_to_skip()), reason=reason_to_skip())
+
+
+def command(*arguments: object) -> list[str]:
+    return [sys.executable, "-c", MAIN, "lab", *map(str, arguments)]
+
+
+def unisono_lab(*arguments: object, **options: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command(*arguments), capture_output=True, text=True, timeout=SECONDS, **options)  # type: ignore[call-overload]
+
+
+def run_code(lab: Lab, code: str, *arguments: object, ranks: int) -> list[str]:
+    """What the ranks print, by rank: one line each."""
+    done = lab.run(sys.executable, "-c", code, *arguments, ranks=ranks, timeout=SECONDS)
+    assert done.returncode == 0, done.stderr
+    lines = sorted(done.stdout.splitlines(), key=lambda line: int(line[1 : line.index("]")]))
+    assert len(lines) == ranks, done.stdout
+    return [line.partition("] ")[2] for line in lines]
+
+
+def kept_by_machine() -> list[str]:
+    """Interfaces, named networks and mounts, none of which a lab may add to."""
+    return [
+        *sorted(str(path) for path in Path("/sys/class/net").iterdir()),
+        *sorted(str(path) for path in Path("/run").glob("netns/*")),
+        *Path("/proc/self/mountinfo").read_text().splitlines(),
+    ]
+
+
+def remains_of(name: str) -> list[object]:
+    """Processes that keep a host of that lab, and its file."""
+    return [*processes_with(f"{name}/"), *(other for other in state.names() if other == name)]
+
+
+def all_gone(name: str, *tokens: str) -> Callable[[], bool]:
+    return lambda: not remains_of(name) and not any(processes_with(token) for token in tokens)
