@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.lab.labs import all_gone, command, kept_by_machine, needs_lab, remains_of, unisono_lab
+from tests.lab.labs import all_gone, command, needs_lab, remains_of, seen_by_machine, unisono_lab
 from tests.launcher.processes import eventually, processes_with, token
 
 from unisono.lab import Lab, state
@@ -31,11 +31,11 @@ time.sleep(100)
 @pytest.fixture
 def name() -> Iterator[str]:
     """Of a lab that is gone after the test, and has left the machine as it was."""
-    name, before = f"test-{uuid.uuid4().hex[:12]}", kept_by_machine()
+    name, before = f"test-{uuid.uuid4().hex[:12]}", seen_by_machine()
     try:
         yield name
         assert remains_of(name) == []
-        assert kept_by_machine() == before
+        assert seen_by_machine() == before
     finally:
         unisono_lab("down", "--name", name)
 

@@ -16,7 +16,7 @@ from .holder import __file__ as holder_file
 from .host import Holder, Host, start_of
 from .namespaces import child_as_first
 from .plan import Plan
-from .requirements import CONTAINER
+from .requirements import PRIVILEGES
 from .state import Layout
 from .wires import address_of, wire
 
@@ -34,17 +34,22 @@ class Build:
     def make(self) -> Layout:
         """All of it, or nothing."""
         try:
-            switch, *holders = self._start()
-            hosts = [
-                Host(holder.name, holder.pid, holder.started, address_of(number), rate)
-                for number, (holder, rate) in enumerate(zip(holders, self._plan.rates, strict=True))
-            ]
-            wire(switch, hosts)
-            layout = Layout(self._plan.name, switch, hosts)
-            state.save(layout)
-        except BaseException:
+            return self._make()
+        except BaseException as error:
             self.end()
+            if isinstance(error, OSError):
+                raise ConfigError(f"cannot make the lab: {error.strerror}; it needs Linux 5.8, {PRIVILEGES}") from error
             raise
+
+    def _make(self) -> Layout:
+        switch, *holders = self._start()
+        hosts = [
+            Host(holder.name, holder.pid, holder.started, address_of(number), rate)
+            for number, (holder, rate) in enumerate(zip(holders, self._plan.rates, strict=True))
+        ]
+        wire(switch, hosts)
+        layout = Layout(self._plan.name, switch, hosts)
+        state.save(layout)
         return layout
 
     def _start(self) -> list[Holder]:
@@ -87,9 +92,7 @@ class _Keeper:
         answer = self._answer(deadline)
         started = start_of(self._process.pid)
         if answer != "ready" or started is None:
-            raise ConfigError(
-                f"{self._name} of the lab {answer or 'has ended'}; in a container, start it with {CONTAINER}"
-            )
+            raise ConfigError(f"{self._name} of the lab {answer or 'has ended'}; it needs {PRIVILEGES}")
         return Holder(self._name, self._process.pid, started)
 
     def let_stay(self) -> None:

@@ -82,6 +82,7 @@ def check(what: str, result: int) -> None:
 
 def main() -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # orphans become ours, and the kernel buries them
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # which for the first process of a host is to ignore it
     os.chdir("/")
     try:
         become_host(**json.loads(sys.stdin.readline()))

@@ -8,8 +8,8 @@ from pathlib import Path
 from ..errors import ConfigError
 
 CAPABILITIES = {"NET_ADMIN": 12, "SYS_CHROOT": 18, "SYS_ADMIN": 21}  # by the number of their bit
-CONTAINER = (
-    "docker run --cap-add SYS_ADMIN --cap-add NET_ADMIN "
+PRIVILEGES = (
+    "root; in a container, start that with docker run --cap-add SYS_ADMIN --cap-add NET_ADMIN "
     "--security-opt seccomp=unconfined --security-opt apparmor=unconfined"
 )
 
@@ -21,7 +21,7 @@ def need_capabilities() -> None:
     if missing:
         raise ConfigError(
             f"a lab makes namespaces and interfaces, and this process has no {', '.join(missing)}: "
-            f"run it as root; in a container, start that with {CONTAINER}"
+            f"run it as {PRIVILEGES}"
         )
 
 

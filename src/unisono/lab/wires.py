@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import subprocess
 
-from ..errors import ConfigError
+from ..errors import ConfigError, DeadlineExceeded
 from .host import Holder, Host
 from .namespaces import in_network_of
 
@@ -73,9 +73,11 @@ def _run(command: str, lines: list[str]) -> None:
     if not lines:
         return
     text = "".join(f"{line}\n" for line in lines)
-    done = subprocess.run(
-        [command, "-batch", "-"], input=text, capture_output=True, text=True, timeout=SECONDS_FOR_COMMAND
-    )
+    words = [command, "-batch", "-"]
+    try:
+        done = subprocess.run(words, input=text, capture_output=True, text=True, timeout=SECONDS_FOR_COMMAND)
+    except subprocess.TimeoutExpired:
+        raise DeadlineExceeded(f"{command} did not make the links of the lab in {SECONDS_FOR_COMMAND} s") from None
     if done.returncode:
         why = "; ".join(done.stderr.split("\n")).strip("; ")
         raise ConfigError(f"{command} cannot make the links of the lab: {why}")
