@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -56,7 +55,3 @@ def seen_by_machine() -> list[str]:
 def remains_of(name: str) -> list[object]:
     """Processes that keep a host of that lab, and its file."""
     return [*processes_with(f"{name}/"), *(other for other in state.names() if other == name)]
-
-
-def all_gone(name: str, *tokens: str) -> Callable[[], bool]:
-    return lambda: not remains_of(name) and not any(processes_with(token) for token in tokens)

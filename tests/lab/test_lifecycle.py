@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.lab.labs import all_gone, command, needs_lab, remains_of, seen_by_machine, unisono_lab
+from tests.lab.labs import command, needs_lab, remains_of, seen_by_machine, unisono_lab
 from tests.launcher.processes import eventually, processes_with, token
 
 from unisono.lab import Lab, state
@@ -95,7 +95,7 @@ def test_a_lab_that_is_taken_down_takes_its_ranks_along(name: str, tmp_path: Pat
     unisono_lab("up", "--name", name, "--share", tmp_path)
     with start_waiting(name, tmp_path, mark) as process:
         assert unisono_lab("down", "--name", name).returncode == 0
-        assert all_gone(name)()
+        assert remains_of(name) == []
         assert process.wait(15) == 128 + signal.SIGKILL
     assert eventually(lambda: processes_with(mark) == [], 5)
 

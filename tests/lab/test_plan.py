@@ -4,9 +4,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.launcher.processes import complaint
 
-from unisono.cli.main import main
 from unisono.errors import ConfigError
+from unisono.lab import Lab
 from unisono.lab.host import Host
 from unisono.lab.job import LabJob, spread
 from unisono.lab.plan import make_plan
@@ -88,18 +89,9 @@ NONSENSE = [
 
 @pytest.mark.parametrize(("arguments", "hint"), NONSENSE, ids=lambda x: " ".join(x) if isinstance(x, list) else "")
 def test_nonsense_gets_one_line_and_exit_code_2(arguments: list[str], hint: str, monkeypatch, capfd) -> None:
-    monkeypatch.setattr(sys, "argv", ["unisono", "lab", *arguments])
-    with pytest.raises(SystemExit) as left:
-        main()
-    assert left.value.code == 2
-    out, err = capfd.readouterr()
-    assert hint in err
-    assert len(err.splitlines()) == 1
-    assert out == ""
+    assert hint in complaint(["lab", *arguments], monkeypatch, capfd)
 
 
 def test_a_lab_that_is_not_up_says_so() -> None:
-    from unisono.lab import Lab
-
     with pytest.raises(ConfigError, match="not up"):
         Lab().bytes_sent()

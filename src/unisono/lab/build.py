@@ -13,7 +13,7 @@ from contextlib import suppress
 from ..errors import ConfigError, DeadlineExceeded
 from . import state
 from .holder import __file__ as holder_file
-from .host import Holder, Host, start_of
+from .host import SECONDS_TO_END, Holder, Host, start_of
 from .namespaces import child_as_first
 from .plan import Plan
 from .requirements import PRIVILEGES
@@ -104,7 +104,7 @@ class _Keeper:
         self._process.kill()
 
     def bury(self) -> None:
-        self._process.wait()
+        self._process.wait(SECONDS_TO_END)
         self._close()
 
     def _tell(self, line: str) -> None:

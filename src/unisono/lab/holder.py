@@ -92,7 +92,7 @@ def main() -> None:
     print(answer, flush=True)
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 1)
-    while sys.stdin.readline() == "stay\n":
+    if sys.stdin.readline() == "stay\n":
         os.dup2(nothing, 0)
         while True:
             signal.pause()
