@@ -14,6 +14,7 @@ from tests.launcher.processes import eventually, processes_with, token
 
 from unisono.lab import Lab, state
 from unisono.lab.host import Host, end_all
+from unisono.lab.namespaces import children_beside
 
 pytestmark = needs_lab
 
@@ -165,6 +166,17 @@ def test_another_process_with_the_number_of_a_host_is_left_alone() -> None:
         end_all([Host("host0", stranger.pid, 1, "10.77.0.1", None)])
         assert stranger.poll() is None
         stranger.kill()
+
+
+def test_a_host_that_waits_for_a_rank_to_be_buried_is_no_longer_alive() -> None:
+    with Lab(hosts=1) as lab:
+        host = lab.hosts[0]
+        with host.process() as pidfd, children_beside(pidfd):
+            rank = subprocess.Popen(["sleep", "100"])
+        os.kill(host.pid, signal.SIGKILL)
+        assert eventually(lambda: not host.alive)
+        assert Path(f"/proc/{host.pid}").exists()
+        assert rank.wait(10) == -signal.SIGKILL
 
 
 def test_two_labs_do_not_meet() -> None:

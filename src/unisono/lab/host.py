@@ -14,6 +14,7 @@ from pathlib import Path
 from ..errors import ConfigError, DeadlineExceeded
 
 SECONDS_TO_END = 20
+PF_EXITING = 4  # among a process's flags
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,9 @@ class Holder:
 
     @property
     def alive(self) -> bool:
-        return start_of(self.pid) == self.started
+        """Whether its host can be used; one that is about to end takes a while, and accepts no more processes."""
+        fields = _fields_of(self.pid)
+        return fields is not None and int(fields[19]) == self.started and not int(fields[6]) & PF_EXITING
 
     def _gone(self) -> ConfigError:
         return ConfigError(f"{self.name} is gone: the process that kept it, {self.pid}, has ended")
@@ -63,12 +66,18 @@ class Host(Holder):
 
 
 def start_of(pid: int) -> int | None:
-    """When the process started; None if it has ended, buried or not."""
+    """When the process started; None if it has ended."""
+    fields = _fields_of(pid)
+    return int(fields[19]) if fields else None
+
+
+def _fields_of(pid: int) -> list[str] | None:
+    """What follows its name in /proc/…/stat; None if it has ended, buried or not."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
         return None
-    return None if fields[0] in "ZX" else int(fields[19])
+    return None if fields[0] in "ZX" else fields
 
 
 def end_all(holders: Iterable[Holder]) -> None:
