@@ -30,6 +30,15 @@ def test_ranks_know_their_place() -> None:
     assert unisono.launch(job, 3, timeout=60) == [(0, 3, 0, 1), (1, 3, 1, 1), (2, 3, 2, 1)]
 
 
+@pytest.mark.parametrize(("links", "kind"), [("auto", "shm"), ("tcp", "tcp")])
+def test_ranks_know_how_they_reach_each_other(links: str, kind: str) -> None:
+    def job() -> list[str]:
+        with unisono.init(links=links) as comm:
+            return comm.links
+
+    assert unisono.launch(job, 2, timeout=60) == [["self", kind], [kind, "self"]]
+
+
 @pytest.mark.parametrize("links", ["auto", "tcp"])
 @pytest.mark.parametrize("algorithm", ["ring", "mst", "direct"])
 def test_a_killed_rank_is_noticed_by_all_others(algorithm: str, links: str, tmp_path: Path) -> None:

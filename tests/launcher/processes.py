@@ -8,6 +8,10 @@ import uuid
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
+from unisono.cli.main import main
+
 # A test run in the background may ignore SIGINT; then its children do too, and Ctrl-C could not be tested.
 MAIN = """
 import signal
@@ -29,6 +33,18 @@ def start(*arguments: object) -> subprocess.Popen[str]:
     return subprocess.Popen(
         command(*arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
+
+
+def complaint(arguments: list[str], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> str:
+    """The line with which the command refuses these arguments; in this process, as there are many to try."""
+    monkeypatch.setattr(sys, "argv", ["unisono", *arguments])
+    with pytest.raises(SystemExit) as left:
+        main()
+    assert left.value.code == 2
+    out, err = capfd.readouterr()
+    assert len(err.splitlines()) == 1
+    assert out == ""
+    return err
 
 
 def token() -> str:

@@ -12,6 +12,7 @@ from .._build import build_info
 from ..errors import UnisonoError
 from .algorithms import algorithms
 from .explain import explain
+from .lab import lab
 from .run import run
 
 app = typer.Typer(
@@ -24,6 +25,7 @@ app.command()(explain)
 app.command()(algorithms)
 # What follows the script is the script's.
 app.command(context_settings={"allow_interspersed_args": False})(run)
+app.add_typer(lab, name="lab")
 
 
 def _print_version(wanted: bool) -> None:

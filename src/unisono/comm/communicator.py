@@ -35,6 +35,7 @@ class Communicator:
         size: int,
         local_rank: int = 0,
         hosts: list[str] | None = None,
+        links: list[str] | None = None,
         deadline: float = 300.0,
         allow_pickle: bool = False,
         inbox: Inbox | None = None,
@@ -43,7 +44,8 @@ class Communicator:
         regroup: Callable[[Communicator, list[int]], Communicator | None] = lambda comm, members: None,
     ) -> None:
         self.rank, self.size, self.local_rank = rank, size, local_rank
-        self.hosts = hosts or []
+        self.hosts = hosts or []  # by rank
+        self.links = links or []  # by rank: how it is reached, "shm" or "tcp"; "self" is this one
         self.deadline = deadline
         self.allow_pickle = allow_pickle
         self._runner = Runner(executor, rank, size, sharing)

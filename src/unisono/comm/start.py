@@ -73,6 +73,7 @@ def join(settings: Settings, *, allow_pickle: bool) -> Communicator:
         size=wiring.size,
         local_rank=wiring.local_rank,
         hosts=wiring.hosts,
+        links=wiring.links,
         deadline=settings.deadline,
         allow_pickle=allow_pickle,
         inbox=inbox,

@@ -48,6 +48,12 @@ class Wiring:
     control: Control
     pids: dict[int, int] = field(default_factory=dict)  # of those that share memory, as this process sees them
 
+    @property
+    def links(self) -> list[str]:
+        """How each rank is reached; "self" is this one."""
+        kinds = dict.fromkeys(self.sockets, "tcp") | dict.fromkeys(self.inboxes, "shm")
+        return [kinds.get(peer, "self") for peer in range(self.size)]
+
     def close(self) -> None:
         """Closes everything that is open here; may be called twice."""
         close_descriptors([*([] if self.inbox is None else [self.inbox]), *self.inboxes.values()])

@@ -16,7 +16,8 @@ from .ending import GRACE, Ending
 from .interrupt import Interrupts
 from .job import Job
 from .output import Pump, Screen
-from .rank import Crew, Rank, describe_end, die_with, exit_code
+from .place import Here, Place
+from .rank import Crew, Rank, describe_end, exit_code
 
 STREAMS = {"out": 1, "err": 2}
 # Wrappers (timeout, uv, make) pass on a Ctrl-C that the terminal has already sent to everyone: that is one, not two.
@@ -31,14 +32,15 @@ def run_job(
     log_dir: Path | None = None,
     tee: bool = False,
     verbose: bool = False,
+    place: Place | None = None,
 ) -> int:
-    """The exit code of the first rank that fails, or 0."""
+    """The exit code of the first rank that fails, or 0. Ranks are started on this host, or at another place."""
     screens = {stream: Screen(fd, labelled=not _bare(job, fd)) for stream, fd in STREAMS.items()}
     pump = Pump(screens["out"], screens["err"])
     with Interrupts() as interrupts:
         try:
             with Crew() as crew:
-                starter = _Starter(command, job, crew, pump, log_dir, tee)
+                starter = _Starter(command, job, crew, pump, log_dir, tee, place or Here())
                 for local_rank in range(job.local_size):
                     starter.start(local_rank)
                 pump.start()  # not earlier: a process with threads is not forked lightly
@@ -63,14 +65,16 @@ def _summary(job: Job, crew: Crew) -> str:
 class _Starter:
     """Where each rank's streams lead, and its process."""
 
-    def __init__(self, command: list[str], job: Job, crew: Crew, pump: Pump, log_dir: Path | None, tee: bool) -> None:
+    def __init__(
+        self, command: list[str], job: Job, crew: Crew, pump: Pump, log_dir: Path | None, tee: bool, place: Place
+    ) -> None:
         self._command = command
         self._job = job
         self._crew = crew
         self._pump = pump
         self._log_dir = log_dir
         self._tee = tee
-        self._bind = die_with(os.getpid())
+        self._place = place
 
     def start(self, local_rank: int) -> None:
         number = self._job.rank(local_rank)
@@ -80,15 +84,16 @@ class _Starter:
                 # preexec_fn, because prctl has to be called in the child before its program: a wrapper that calls it
                 # would cost every rank a second start of Python. It is safe here: no thread of ours runs yet, and
                 # the function was looked up before the fork.
-                process = subprocess.Popen(
-                    self._command,
-                    stdin=None if number == 0 else subprocess.DEVNULL,
-                    stdout=streams["out"],
-                    stderr=streams["err"],
-                    env=self._job.environment(local_rank),
-                    start_new_session=True,
-                    preexec_fn=self._bind,
-                )
+                with self._place.starting(number) as prepare:
+                    process = subprocess.Popen(
+                        self._command,
+                        stdin=None if number == 0 else subprocess.DEVNULL,
+                        stdout=streams["out"],
+                        stderr=streams["err"],
+                        env=self._job.environment(local_rank),
+                        start_new_session=True,
+                        preexec_fn=prepare,
+                    )
             except OSError as error:
                 what = str(error.filename or self._command[0])
                 raise ConfigError(f"cannot start rank {number}: {error.strerror}: {what!r}") from error
