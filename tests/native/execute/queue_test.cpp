@@ -1,0 +1,95 @@
+// Calls in the order in which they were made, here or on the queue's thread.
+
+#include "execute/queue.hpp"
+
+#include <atomic>
+#include <future>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "expect.hpp"
+
+using unisono::CallQueue;
+
+namespace {
+
+bool forever() { return true; }
+
+void an_idle_queue_runs_a_call_in_the_callers_thread() {
+    CallQueue queue;
+    std::thread::id where;
+    expect(queue.run_or_start([&] { where = std::this_thread::get_id(); }) == nullptr, "no ticket");
+    expect(where == std::this_thread::get_id(), "the caller's thread");
+}
+
+void started_calls_run_in_order_on_another_thread() {
+    CallQueue queue;
+    std::vector<int> order;  // no lock: that is the queue's promise
+    std::promise<void> go;
+    std::vector<std::shared_ptr<unisono::Ticket>> tickets;
+    tickets.push_back(queue.start([&, ready = go.get_future().share()] { ready.wait(); }));
+    for (int i = 0; i < 100; ++i) tickets.push_back(queue.start([&, i] { order.push_back(i); }));
+    tickets.push_back(queue.run_or_start([&] { order.push_back(100); }));
+    expect(tickets.back() != nullptr, "a call behind others to be started, too");
+    expect(!tickets.back()->done(), "nothing done before the first one is");
+    int looks = 0;
+    expect(!tickets.back()->wait([&] { return ++looks < 2; }), "a wait that is given up");
+    go.set_value();
+    for (const auto& ticket : tickets) expect(ticket->wait(forever) && ticket->done(), "every call to end");
+    for (int i = 0; i <= 100; ++i)
+        expect(order.at(static_cast<std::size_t>(i)) == i, "the order of the calls");
+}
+
+void a_failure_is_kept_for_who_waits_and_stops_nobody_else() {
+    CallQueue queue;
+    const auto bad = queue.start([] { throw std::runtime_error("bad"); });
+    const auto good = queue.start([] {});
+    expect(bad->wait(forever) && good->wait(forever), "both to end");
+    good->rethrow();
+    try {
+        bad->rethrow();
+        expect(false, "the failure");
+    } catch (const std::runtime_error& error) {
+        expect(std::string(error.what()) == "bad", "what was thrown");
+    }
+    try {
+        queue.run_or_start([] { throw std::runtime_error("here"); });
+        expect(false, "the failure at once");
+    } catch (const std::runtime_error&) {
+    }
+    expect(queue.run_or_start([] {}) == nullptr, "the queue to be idle again");
+}
+
+void a_queue_ends_after_its_calls() {
+    std::atomic<int> ran = 0;
+    {
+        CallQueue queue;
+        for (int i = 0; i < 10; ++i) queue.start([&] { ++ran; });
+    }
+    expect(ran == 10, "all calls to run");
+}
+
+void callers_from_several_threads_take_turns() {
+    CallQueue queue;
+    int sum = 0;
+    {
+        std::vector<std::jthread> threads;
+        for (int i = 0; i < 4; ++i)
+            threads.emplace_back([&] {
+                for (int j = 0; j < 200; ++j)
+                    if (const auto ticket = queue.run_or_start([&] { ++sum; })) ticket->wait(forever);
+            });
+    }
+    expect(sum == 800, "every call to run, one at a time");
+}
+
+}  // namespace
+
+int main() {
+    an_idle_queue_runs_a_call_in_the_callers_thread();
+    started_calls_run_in_order_on_another_thread();
+    a_failure_is_kept_for_who_waits_and_stops_nobody_else();
+    a_queue_ends_after_its_calls();
+    callers_from_several_threads_take_turns();
+}
