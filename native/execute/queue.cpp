@@ -92,9 +92,11 @@ void CallQueue::work() {
         } catch (...) {
             failure = std::current_exception();
         }
+        lock.lock();
+        busy_ = false;  // first: who has waited for the ticket finds an idle queue
+        lock.unlock();
         next.ticket->finish(failure);
         lock.lock();
-        busy_ = false;
     }
 }
 
