@@ -11,7 +11,7 @@ from tests.comm.world import World
 
 import unisono
 from unisono.comm.communicator import Communicator
-from unisono.errors import ConfigError, DeadlineExceeded, MismatchError, ScheduleError
+from unisono.errors import ConfigError, DeadlineExceeded, MismatchError
 
 
 def test_started_calls_go_on_while_python_computes_and_keep_their_order() -> None:
@@ -111,7 +111,7 @@ def test_read_only_and_wrong_outputs_are_refused() -> None:
             comm.broadcast(np.ones(1), root=1)
         with pytest.raises(ConfigError, match="equal parts"):
             comm.alltoall(np.float64(3))
-        with pytest.raises(ScheduleError, match="did you mean 'ring'"):
+        with pytest.raises(ConfigError, match="did you mean 'ring'"):
             comm.allreduce([1], algorithm="rnig")
 
 
