@@ -140,7 +140,8 @@ class Runner:
             self.used[ready.name] += 1
             is_receiver = call.collective != "reduce" or self.rank == call.root
             if call.averages and is_receiver and target.values.size:
-                divide(target.address, target.values.size, target.code, self.size)
+                summands = self.rank + 1 if call.collective == "scan" else self.size
+                divide(target.address, target.values.size, target.code, summands)
 
     def _prepare(self, call: Call, source: Array, shape: Shape, in_place: bool) -> _Prepared:
         operator = call.operator(source)
