@@ -5,12 +5,14 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from typing import Any
 
 from unisono._native import Executor, Inbox
 
 from unisono.comm.communicator import Communicator
+
+LINKS = ("shm", "tcp", "mixed")
+"""All kinds of links; tests that run over each take them from here."""
 
 RING_BYTES = 4096
 
@@ -24,7 +26,7 @@ def socket_pair() -> tuple[socket.socket, socket.socket]:
 
 
 def executors(p: int, links: str) -> list[Executor]:
-    """A fully connected group: links is "tcp", "shm", or "mixed" (two hosts)."""
+    """A fully connected group: links is one of LINKS; "mixed" are two hosts."""
     inboxes = [Inbox(p, RING_BYTES) for _ in range(p)]
     sockets: dict[tuple[int, int], int] = {}
     for a in range(p):
@@ -57,7 +59,7 @@ class World:
         ]
 
     def run(self, function: Callable[[Communicator], Any]) -> list[Any]:
-        with ThreadPoolExecutor(self.p) as pool, ExitStack():
+        with ThreadPoolExecutor(self.p) as pool:
             futures = [pool.submit(function, comm) for comm in self.ranks]
             return [future.result() for future in futures]
 
