@@ -12,6 +12,7 @@ import numpy as np
 import unisono
 from unisono.comm.call import PremultipliedSum
 from unisono.comm.communicator import Communicator
+from unisono.schedule.catalog import algorithms
 
 FLOATS = ("float64", "float32", "float16", "bfloat16")
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
@@ -28,6 +29,11 @@ CUT = ("scatter", "reduce_scatter", "alltoall")
 
 def dtype_named(name: str) -> np.dtype:
     return np.dtype(ml_dtypes.bfloat16 if name == "bfloat16" else name)
+
+
+def names(collective: str) -> list[str]:
+    """The algorithms in which every rank takes part."""
+    return [algorithm.name for algorithm in algorithms(collective) if algorithm.name != "dedicated_servers"]
 
 
 def is_defined(op: Any, dtype: str) -> bool:

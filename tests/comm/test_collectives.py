@@ -26,10 +26,6 @@ def run_one(collective: str, name: str, xs: list[np.ndarray], root: int) -> Call
     return lambda comm: call(comm, collective, xs[comm.rank], root, algorithm=name)
 
 
-def run_in_place(name: str, xs: list[np.ndarray]) -> Callable[[Communicator], Any]:
-    return lambda comm: comm.allreduce(xs[comm.rank], out=xs[comm.rank], algorithm=name)
-
-
 @pytest.mark.parametrize("links", LINKS)
 @pytest.mark.parametrize("algorithm", CATALOGUE, ids=lambda a: f"{a.collective.name}-{a.name}")
 def test_an_algorithm_gives_what_numpy_gives(algorithm, links: str) -> None:
@@ -42,19 +38,6 @@ def test_an_algorithm_gives_what_numpy_gives(algorithm, links: str) -> None:
                 results = world.run(run_one(collective, algorithm.name, xs, root))
                 for result, right in zip(results, expected(collective, xs, root), strict=True):
                     np.testing.assert_array_equal(result, right)
-
-
-@pytest.mark.parametrize("links", LINKS)
-@pytest.mark.parametrize("name", [a.name for a in CATALOGUE if a.collective.name == "allreduce"])
-def test_allreduce_works_in_place_and_with_uneven_blocks(name: str, links: str) -> None:
-    for p in (2, 3, 5):
-        with World(p, links) as world:
-            for length in (1, p - 1, 1000 + p // 2):
-                xs = whole_numbers(p, length, np.float64)
-                copies = [x.copy() for x in xs]
-                world.run(run_in_place(name, copies))
-                for copy in copies:
-                    np.testing.assert_array_equal(copy, sum(xs))
 
 
 def test_the_lectures_program_runs_as_printed() -> None:

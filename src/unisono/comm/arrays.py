@@ -23,6 +23,9 @@ CODES = {
 PLAIN = (list, tuple, int, float)
 """Python's own, which come back as lists and numbers."""
 
+VALUES = (*PLAIN, np.generic)
+"""What cannot be written to."""
+
 
 class Array(NamedTuple):
     """Contiguous memory of one element type, and what the caller calls it."""
@@ -61,6 +64,11 @@ def is_plain(x: Any) -> bool:
     return isinstance(x, PLAIN) and not isinstance(x, np.generic)
 
 
+def is_value(x: Any) -> bool:
+    """Is it something that cannot be filled, so that a new one is given back instead?"""
+    return isinstance(x, VALUES)
+
+
 def readable(x: Any) -> Array:
     """An array to read from; copied if it is not contiguous or its bytes are in another order than the CPU's."""
     values, dtype = _values(x, "sent")
@@ -70,7 +78,7 @@ def readable(x: Any) -> Array:
 
 def writable(x: Any, what: str = "out") -> Array:
     """An array to write to, in place."""
-    if isinstance(x, (*PLAIN, np.generic)):
+    if is_value(x):
         raise ConfigError(f"{what} has to be an array that can be written to, not a {type(x).__name__}")
     values, dtype = _values(x, "received")
     if not values.flags.c_contiguous:
@@ -99,7 +107,7 @@ def _viewed(x: Any) -> tuple[NDArray[Any], str]:
     """The elements where they are, and what they are called; lists are copied."""
     if _is_torch(x):
         return _from_torch(x)
-    if isinstance(x, (np.ndarray, np.generic, *PLAIN)):
+    if isinstance(x, (np.ndarray, *VALUES)):
         if hasattr(x, "mask"):
             raise TypeError("its mask would be lost; send x.filled(value)")
         values = np.asarray(x)

@@ -15,7 +15,7 @@ from ..errors import ConfigError
 from ..schedule.layout import EqualBlocks, UnequalBlocks
 from . import objects
 from .arguments import counts_of_rows, seconds, whole
-from .arrays import Array, is_plain, readable, writable
+from .arrays import Array, is_value, readable, writable
 from .call import Call, PremultipliedSum
 from .handle import Handle
 from .runner import Runner, Shape
@@ -118,10 +118,10 @@ class Communicator:
 
     def broadcast(self, x: Any, root: int = 0, *, algorithm: str | None = None, deadline: float | None = None) -> Any:
         """Fill x on every rank with the root's. Lists and numbers are returned instead, as long as they were."""
-        array = readable(x) if is_plain(x) else writable(x, "x")
+        array = readable(x)._replace(origin=None) if is_value(x) else writable(x, "x")
         call = self._call("broadcast", array, algorithm, self._rank(root))
         self._run(call, array, array, self._whole(array), deadline)
-        return array.values.tolist() if is_plain(x) else x
+        return array.given_back(array._replace(origin=x))
 
     def reduce(
         self,
