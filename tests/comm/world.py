@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from tests.comm.processes import KEY, free_port
 from unisono._native import Executor, Inbox
 
 from unisono.comm.communicator import Communicator
+from unisono.comm.start import init
 
 LINKS = ("shm", "tcp", "mixed")
 """All kinds of links; tests that run over each take them from here."""
@@ -58,9 +60,22 @@ class World:
             for rank, executor in enumerate(executors(p, links))
         ]
 
+    @classmethod
+    def joined(cls, p: int, links: str = "auto", deadline: float = 20.0) -> World:
+        """Ranks that found each other as processes do, so that they can be split."""
+        self, meet = cls.__new__(cls), f"127.0.0.1:{free_port()}"
+        self.p = p
+        self.ranks = self._on_all(
+            lambda rank: init(rank=rank, size=p, rendezvous=meet, key=KEY, links=links, deadline=deadline), range(p)
+        )
+        return self
+
     def run(self, function: Callable[[Communicator], Any]) -> list[Any]:
+        return self._on_all(function, self.ranks)
+
+    def _on_all(self, function: Callable[[Any], Any], arguments: Iterable[Any]) -> list[Any]:
         with ThreadPoolExecutor(self.p) as pool:
-            futures = [pool.submit(function, comm) for comm in self.ranks]
+            futures = [pool.submit(function, argument) for argument in arguments]
             return [future.result() for future in futures]
 
     def __enter__(self) -> World:
