@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import partial, wraps
 from math import prod
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -19,6 +19,19 @@ from .arrays import Array, is_value, readable, writable
 from .call import Call, PremultipliedSum
 from .handle import Handle
 from .runner import Runner, Shape
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def in_one_turn(method: Callable[Concatenate[Communicator, P], T]) -> Callable[Concatenate[Communicator, P], T]:
+    """For what makes several calls: those of other threads come before or after, not in between."""
+
+    @wraps(method)
+    def in_turn(comm: Communicator, /, *arguments: P.args, **options: P.kwargs) -> T:
+        return comm._runner.in_turn(lambda: method(comm, *arguments, **options))
+
+    return in_turn
 
 
 class Communicator:
@@ -76,6 +89,7 @@ class Communicator:
             raise ConfigError(f"{call} cannot be started: this communicator is closed")
         return Handle(self._runner.start(partial(function, *arguments, **options)), call)
 
+    @in_one_turn
     def split(self, color: int | None, key: int = 0) -> Communicator | None:
         """Ranks of one color form a new communicator, ordered by key and then by rank; color None joins none."""
         color, key = None if color is None else whole(color, "color"), whole(key, "key")
@@ -85,6 +99,7 @@ class Communicator:
         ordered = sorted((other_key, rank) for rank, (other, other_key) in enumerate(table) if other == color)
         return self._regroup(self, [rank for _, rank in ordered])
 
+    @in_one_turn
     def duplicate(self) -> Communicator:
         """A communicator of the same ranks, whose calls do not wait for those of this one."""
         twin = self._regroup(self, list(range(self.size)))
@@ -160,6 +175,7 @@ class Communicator:
         self._run(call, source, target, shape, deadline)
         return target.given_back(source)
 
+    @in_one_turn
     def allgatherv(
         self, x: Any, *, out: Any = None, algorithm: str | None = None, deadline: float | None = None
     ) -> Any:
@@ -185,6 +201,7 @@ class Communicator:
         self._run(call, source, target, shape, deadline)
         return target.given_back(source) if self.rank == root else None
 
+    @in_one_turn
     def gatherv(
         self, x: Any, root: int = 0, *, out: Any = None, algorithm: str | None = None, deadline: float | None = None
     ) -> Any:
@@ -209,6 +226,7 @@ class Communicator:
         self._run(self._call("scatter", source, algorithm, root), source, target, shape, deadline)
         return target.given_back(source)
 
+    @in_one_turn
     def scatterv(
         self,
         x: Any,
@@ -264,6 +282,7 @@ class Communicator:
         self._run(call, source, target, Shape(layout), deadline)
         return target.given_back(source)
 
+    @in_one_turn
     def alltoallv(
         self,
         x: Any,
@@ -310,14 +329,17 @@ class Communicator:
         call = self._call("barrier", nothing, algorithm, 0, "or")
         self._run(call, nothing, nothing, Shape(EqualBlocks(0, 1)), deadline)
 
+    @in_one_turn
     def allgather_object(self, value: Any, *, deadline: float | None = None) -> list[Any]:
         """Every rank gets all ranks' objects, by rank. Needs ``allow_pickle``."""
         return objects.allgather(self, value, deadline)
 
+    @in_one_turn
     def gather_object(self, value: Any, root: int = 0, *, deadline: float | None = None) -> list[Any] | None:
         """The root gets all ranks' objects, by rank; the others get None. Needs ``allow_pickle``."""
         return objects.gather(self, value, self._rank(root), deadline)
 
+    @in_one_turn
     def broadcast_object(self, value: Any = None, root: int = 0, *, deadline: float | None = None) -> Any:
         """Every rank gets the root's object. Needs ``allow_pickle``."""
         return objects.broadcast(self, value, self._rank(root), deadline)
