@@ -61,12 +61,13 @@ class World:
         ]
 
     @classmethod
-    def joined(cls, p: int, links: str = "auto", deadline: float = 20.0) -> World:
+    def joined(cls, p: int, links: str = "auto", **options: Any) -> World:
         """Ranks that found each other as processes do, so that they can be split."""
         self, meet = cls.__new__(cls), f"127.0.0.1:{free_port()}"
         self.p = p
         self.ranks = self._on_all(
-            lambda rank: init(rank=rank, size=p, rendezvous=meet, key=KEY, links=links, deadline=deadline), range(p)
+            lambda rank: init(rank=rank, size=p, rendezvous=meet, key=KEY, links=links, deadline=20, **options),
+            range(p),
         )
         return self
 

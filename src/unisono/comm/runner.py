@@ -73,8 +73,8 @@ class Runner:
         """Run a function, which makes calls, after all that was started before."""
         with self._order:
             if self._pool is None:
-                self._pool = ThreadPoolExecutor(1, "unisono", initializer=self._know_worker)
-            future = self._last = self._pool.submit(function)
+                self._pool = ThreadPoolExecutor(1, "unisono")
+            future = self._last = self._pool.submit(self._work, function)
             return future
 
     def run(self, call: Call, source: Array, target: Array, shape: Shape, deadline: float) -> None:
@@ -120,8 +120,10 @@ class Runner:
             pairwise=True,
         )
 
-    def _know_worker(self) -> None:
+    def _work(self, function: Callable[[], T]) -> T:
+        """In the thread of the pool, which must know nobody between the calls, so that a forgotten runner can go."""
         self._worker = threading.get_ident()
+        return function()
 
     def _run(self, call: Call, source: Array, target: Array, shape: Shape, deadline: float) -> None:
         in_place = source.address == target.address and not (shape.part_in or shape.part_out)
