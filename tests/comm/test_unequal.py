@@ -24,7 +24,7 @@ def parts(counts: list[int], width: int = 3) -> list[np.ndarray]:
 
 
 @settings(max_examples=8)
-@pytest.mark.parametrize("links", ["shm", "mixed"])
+@pytest.mark.parametrize("links", ["direct", "staged", "mixed"])
 @pytest.mark.parametrize("name", names("allgather"))
 @given(counts=COUNTS)
 def test_allgatherv_joins_parts_of_any_length(name: str, links: str, counts: list[int]) -> None:

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from typing import Any
 
+from tests.comm.processes import KEY, free_port
 from unisono._native import Executor, Inbox
 
 from unisono.comm.communicator import Communicator
 from unisono.comm.plans import Sharing
+from unisono.comm.start import init
 
 RING_BYTES = 4096
 STAGE_BYTES = 4096  # small, so that blocks have several windows
 HEAP_BYTES = 64 << 20
-LINKS = ["direct", "staged", "ring", "tcp", "mixed"]
+LINKS = ("direct", "staged", "ring", "tcp", "mixed")
 """Shared memory with and without reading private memory, or as a link; TCP; two hosts."""
 
 
@@ -71,9 +72,23 @@ class World:
             for rank, executor in enumerate(executors(p, links, inboxes))
         ]
 
+    @classmethod
+    def joined(cls, p: int, links: str = "auto", **options: Any) -> World:
+        """Ranks that found each other as processes do, so that they can be split."""
+        self, meet = cls.__new__(cls), f"127.0.0.1:{free_port()}"
+        self.p = p
+        self.ranks = self._on_all(
+            lambda rank: init(rank=rank, size=p, rendezvous=meet, key=KEY, links=links, deadline=20, **options),
+            range(p),
+        )
+        return self
+
     def run(self, function: Callable[[Communicator], Any]) -> list[Any]:
-        with ThreadPoolExecutor(self.p) as pool, ExitStack():
-            futures = [pool.submit(function, comm) for comm in self.ranks]
+        return self._on_all(function, self.ranks)
+
+    def _on_all(self, function: Callable[[Any], Any], arguments: Iterable[Any]) -> list[Any]:
+        with ThreadPoolExecutor(self.p) as pool:
+            futures = [pool.submit(function, argument) for argument in arguments]
             return [future.result() for future in futures]
 
     def __enter__(self) -> World:

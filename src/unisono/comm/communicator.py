@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import partial, wraps
 from math import prod
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -13,11 +14,25 @@ from .._native import Executor, Inbox, scale
 from ..errors import ConfigError
 from ..schedule.layout import EqualBlocks, UnequalBlocks
 from . import objects
-from .arrays import Array, new_array, readable, writable
+from .arguments import counts_of_rows, seconds, whole
+from .arrays import Array, is_value, new_array, readable, writable
 from .call import Call, PremultipliedSum
 from .handle import Handle
 from .plans import Sharing
 from .runner import Runner, Shape
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def in_one_turn(method: Callable[Concatenate[Communicator, P], T]) -> Callable[Concatenate[Communicator, P], T]:
+    """For what makes several calls: those of other threads come before or after, not in between."""
+
+    @wraps(method)
+    def in_turn(comm: Communicator, /, *arguments: P.args, **options: P.kwargs) -> T:
+        return comm._runner.in_turn(lambda: method(comm, *arguments, **options))
+
+    return in_turn
 
 
 class Communicator:
@@ -50,8 +65,8 @@ class Communicator:
         self.allow_pickle = allow_pickle
         self._runner = Runner(executor, rank, size, sharing)
         self._inbox = inbox
-        self._on_close = on_close
         self._regroup = regroup
+        self._give_up = weakref.finalize(self, on_close)  # also for who forgets to close
 
     def __repr__(self) -> str:
         return f"<Communicator rank {self.rank} of {self.size}{', closed' if self._runner.closed else ''}>"
@@ -66,26 +81,31 @@ class Communicator:
         """Give up all links, when the calls under way are through; further calls raise."""
         if not self._runner.closed:
             self._runner.close()
-            self._on_close()
+            self._give_up()
 
     def start(self, call: str, *arguments: Any, **options: Any) -> Handle:
         """Make a call by its name, such as "allreduce", and come back at once with a handle.
 
         Calls run in the order in which they are made; the arrays are not to be touched before the handle is done.
         """
-        function = getattr(self, call, None)
-        if call.startswith("_") or call in ("start", "close", "stats") or not callable(function):
-            raise ConfigError(f"there is no call {call!r} to start")
+        function = getattr(self, call, None) if isinstance(call, str) and not call.startswith("_") else None
+        if call in ("start", "close", "stats") or not callable(function):
+            raise ConfigError(f'there is no call {call!r} to start; give its name, such as start("allreduce", x)')
+        if self._runner.closed:
+            raise ConfigError(f"{call} cannot be started: this communicator is closed")
         return Handle(self._runner.start(partial(function, *arguments, **options)), call)
 
+    @in_one_turn
     def split(self, color: int | None, key: int = 0) -> Communicator | None:
         """Ranks of one color form a new communicator, ordered by key and then by rank; color None joins none."""
-        if color is not None and color < 0:
-            raise ConfigError(f"color {color}: colors are numbers from 0 up, or None")
-        table = self.allgather(np.array([-1 if color is None else color, key])).tolist()
+        color, key = None if color is None else whole(color, "color"), whole(key, "key")
+        if (color is not None and not 0 <= color < 1 << 63) or not -1 << 63 <= key < 1 << 63:
+            raise ConfigError(f"color {color}, key {key}: colors are numbers from 0 up, or None; all fit into 64 bits")
+        table = self.allgather(np.array([-1 if color is None else color, key], np.int64)).tolist()
         ordered = sorted((other_key, rank) for rank, (other, other_key) in enumerate(table) if other == color)
         return self._regroup(self, [rank for _, rank in ordered])
 
+    @in_one_turn
     def duplicate(self) -> Communicator:
         """A communicator of the same ranks, whose calls do not wait for those of this one."""
         twin = self._regroup(self, list(range(self.size)))
@@ -122,16 +142,17 @@ class Communicator:
         ``reproducible`` reduces from rank 0 to the last, one after the other, whatever the size and the links.
         """
         given = readable(x)
+        call = self._call("allreduce", given, algorithm, 0, op, reproducible)
         target = self._target(out, given, given.values.shape)
-        source = self._premultiplied(given, op, target)
-        self._run(Call("allreduce", algorithm, 0, op, reproducible), source, target, self._whole(source), deadline)
+        self._run(call, given, target, self._whole(given), deadline)
         return target.given_back(given)
 
     def broadcast(self, x: Any, root: int = 0, *, algorithm: str | None = None, deadline: float | None = None) -> Any:
-        """Fill x on every rank with the root's."""
-        array = readable(x) if isinstance(x, (list, tuple)) else writable(x, "x")
-        self._run(Call("broadcast", algorithm, self._rank(root)), array, array, self._whole(array), deadline)
-        return array.values.tolist() if isinstance(x, (list, tuple)) else x
+        """Fill x on every rank with the root's. Lists and numbers are returned instead, as long as they were."""
+        array = readable(x)._replace(origin=None) if is_value(x) else writable(x, "x")
+        call = self._call("broadcast", array, algorithm, self._rank(root))
+        self._run(call, array, array, self._whole(array), deadline)
+        return array.given_back(array._replace(origin=x))
 
     def reduce(
         self,
@@ -146,9 +167,9 @@ class Communicator:
     ) -> Any:
         """Reduce x over all ranks; the root gets the result, the others None."""
         root, given = self._rank(root), readable(x)
+        call = self._call("reduce", given, algorithm, root, op, reproducible)
         target = self._target(out, given, given.values.shape) if self.rank == root else given.like((0,))
-        source = self._premultiplied(given, op, target)
-        self._run(Call("reduce", algorithm, root, op, reproducible), source, target, self._whole(source), deadline)
+        self._run(call, given, target, self._whole(given), deadline)
         return target.given_back(given) if self.rank == root else None
 
     def scan(
@@ -156,28 +177,31 @@ class Communicator:
     ) -> Any:
         """Reduce x over the ranks up to and including this one."""
         given = readable(x)
+        call = self._call("scan", given, algorithm, 0, op)
         target = self._target(out, given, given.values.shape)
-        source = self._premultiplied(given, op, target)
-        self._run(Call("scan", algorithm, 0, op), source, target, self._whole(source), deadline)
+        self._run(call, given, target, self._whole(given), deadline)
         return target.given_back(given)
 
     def allgather(self, x: Any, *, out: Any = None, algorithm: str | None = None, deadline: float | None = None) -> Any:
         """Every rank gets all ranks' x, stacked along a new first axis."""
         source = readable(x)
+        call = self._call("allgather", source, algorithm)
         target = self._target(out, source, (self.size, *source.values.shape))
         shape = Shape(self._equal_parts(source), part_in=True)
-        self._run(Call("allgather", algorithm), source, target, shape, deadline)
+        self._run(call, source, target, shape, deadline)
         return target.given_back(source)
 
+    @in_one_turn
     def allgatherv(
         self, x: Any, *, out: Any = None, algorithm: str | None = None, deadline: float | None = None
     ) -> Any:
         """Every rank gets all ranks' x, which may differ in length, one after the other along the first axis."""
         source = self._rows(x)
+        call = self._call("allgather", source, algorithm)
         counts = self._counts(source, deadline)
         target = self._target(out, source, (sum(counts), *source.values.shape[1:]))
         shape = Shape(self._parts(source, counts), part_in=True)
-        self._run(Call("allgather", algorithm), source, target, shape, deadline)
+        self._run(call, source, target, shape, deadline)
         return target.given_back(source)
 
     def gather(
@@ -185,24 +209,27 @@ class Communicator:
     ) -> Any:
         """The root gets all ranks' x, stacked along a new first axis; the others get None."""
         root, source = self._rank(root), readable(x)
+        call = self._call("gather", source, algorithm, root)
         target = source.like((0,))
         if self.rank == root:
             target = self._target(out, source, (self.size, *source.values.shape))
         shape = Shape(self._equal_parts(source), part_in=True)
-        self._run(Call("gather", algorithm, root), source, target, shape, deadline)
+        self._run(call, source, target, shape, deadline)
         return target.given_back(source) if self.rank == root else None
 
+    @in_one_turn
     def gatherv(
         self, x: Any, root: int = 0, *, out: Any = None, algorithm: str | None = None, deadline: float | None = None
     ) -> Any:
         """The root gets all ranks' x, which may differ in length, one after the other; the others get None."""
         root, source = self._rank(root), self._rows(x)
+        call = self._call("gather", source, algorithm, root)
         counts = self._counts(source, deadline)
         target = source.like((0,))
         if self.rank == root:
             target = self._target(out, source, (sum(counts), *source.values.shape[1:]))
         shape = Shape(self._parts(source, counts), part_in=True)
-        self._run(Call("gather", algorithm, root), source, target, shape, deadline)
+        self._run(call, source, target, shape, deadline)
         return target.given_back(source) if self.rank == root else None
 
     def scatter(
@@ -210,11 +237,12 @@ class Communicator:
     ) -> Any:
         """Every rank gets its part of the root's x, cut along the first axis; other ranks pass None, and out."""
         root = self._rank(root)
-        source, target = self._scattered(x, root, out, lambda shape: self._cut(shape))
+        source, target = self._scattered(x, root, out, self._cut)
         shape = Shape(self._equal_parts(target), part_out=True)
-        self._run(Call("scatter", algorithm, root), source, target, shape, deadline)
+        self._run(self._call("scatter", source, algorithm, root), source, target, shape, deadline)
         return target.given_back(source)
 
+    @in_one_turn
     def scatterv(
         self,
         x: Any,
@@ -229,36 +257,48 @@ class Communicator:
         root = self._rank(root)
         rows = np.zeros(self.size, np.int64)
         if self.rank == root:
-            rows[:] = self._valid_counts(counts, self._rows(x))
+            rows[:] = counts_of_rows(counts, self.size, len(self._rows(x).values))
         self.broadcast(rows, root, deadline=deadline)
         source, target = self._scattered(x, root, out, lambda shape: (int(rows[root]), *shape[1:]))
         if target.values.shape[:1] != (rows[self.rank],):
             raise ConfigError(f"out has shape {target.values.shape}, but {rows[self.rank]} rows will arrive")
         shape = Shape(self._parts(target, rows.tolist()), part_out=True)
-        self._run(Call("scatter", algorithm, root), source, target, shape, deadline)
+        self._run(self._call("scatter", source, algorithm, root), source, target, shape, deadline)
         return target.given_back(source)
 
     def reduce_scatter(
-        self, x: Any, op: Any = "sum", *, out: Any = None, algorithm: str | None = None, deadline: float | None = None
+        self,
+        x: Any,
+        op: Any = "sum",
+        *,
+        counts: Sequence[int] | None = None,
+        out: Any = None,
+        algorithm: str | None = None,
+        reproducible: bool = False,
+        deadline: float | None = None,
     ) -> Any:
-        """Reduce x over all ranks and cut the result along the first axis; every rank gets its part."""
-        given = readable(x)
-        target = self._target(out, given, self._cut(given.values.shape))
-        source = self._premultiplied(given, op, target)
-        layout = EqualBlocks(source.values.nbytes, self.size, source.values.itemsize)
-        call = Call("reduce_scatter", algorithm, 0, op)
-        self._run(call, source, target, Shape(layout, part_out=True), deadline)
+        """Reduce x over all ranks and cut the result along the first axis; every rank gets its part.
+
+        The parts are equal, or rank i gets the next ``counts[i]`` rows; counts is the same on every rank.
+        """
+        given = readable(x) if counts is None else self._rows(x)
+        call = self._call("reduce_scatter", given, algorithm, 0, op, reproducible)
+        shape, layout = self._reduced_part(given, counts)
+        target = self._target(out, given, shape)
+        self._run(call, given, target, Shape(layout, part_out=True), deadline)
         return target.given_back(given)
 
     def alltoall(self, x: Any, *, out: Any = None, algorithm: str | None = None, deadline: float | None = None) -> Any:
         """Send the i-th part of x (cut along the first axis) to rank i; get as many parts back, by rank."""
         source = readable(x)
+        call = self._call("alltoall", source, algorithm)
         self._cut(source.values.shape)
         target = self._target(out, source, source.values.shape)
         layout = EqualBlocks(source.values.nbytes * self.size, self.size**2, source.values.itemsize)
-        self._run(Call("alltoall", algorithm), source, target, Shape(layout), deadline)
+        self._run(call, source, target, Shape(layout), deadline)
         return target.given_back(source)
 
+    @in_one_turn
     def alltoallv(
         self,
         x: Any,
@@ -270,70 +310,91 @@ class Communicator:
     ) -> Any:
         """Send the next ``counts[i]`` rows of x to rank i; get what the others send here, one after the other."""
         source = self._rows(x)
-        own = np.array(self._valid_counts(counts, source), np.int64)
+        call = self._call("alltoall", source, algorithm)
+        own = np.array(counts_of_rows(counts, self.size, len(source.values)), np.int64)
         matrix = self.allgather(own, deadline=deadline)
         target = self._target(out, source, (int(matrix[:, self.rank].sum()), *source.values.shape[1:]))
         layout = self._parts(source, matrix.ravel().tolist())
-        self._run(Call("alltoall", algorithm), source, target, Shape(layout), deadline)
+        self._run(call, source, target, Shape(layout), deadline)
         return target.given_back(source)
 
     def send(self, x: Any, to: int, *, deadline: float | None = None) -> None:
         """Send x to another rank, which receives it. Returns when x may be used again."""
-        self._exchange(readable(x), to, None, None, deadline)
+        self._exchange(readable(x), self._peer(to), None, None, deadline)
 
     def recv(self, source: int, *, out: Any, deadline: float | None = None) -> Any:
         """Receive into ``out`` what another rank sends: as many elements of the same type."""
-        self._exchange(None, None, writable(out), source, deadline)
+        self._exchange(None, None, writable(out), self._peer(source), deadline)
         return out
 
     def sendrecv(self, x: Any, to: int, source: int, *, out: Any = None, deadline: float | None = None) -> Any:
-        """Send x to one rank and receive as much from another (or the same), at once."""
+        """Send x to one rank and receive as much from another (or the same), at once; alone, from itself to itself."""
         given = readable(x)
         target = self._target(out, given, given.values.shape)
+        if self._rank(to, "rank") == self._rank(source, "rank") == self.rank:
+            np.copyto(target.values.reshape(given.values.shape), given.values)
+            return target.given_back(given)
         if np.may_share_memory(given.values, target.values):
             given = given._replace(values=given.values.copy())
-        self._exchange(given, to, target, source, deadline)
+        self._exchange(given, self._peer(to), target, self._peer(source), deadline)
         return target.given_back(given)
 
     def barrier(self, *, algorithm: str | None = None, deadline: float | None = None) -> None:
         """Return when every rank has come here."""
         nothing = readable(np.empty(0, np.uint8))
-        self._run(Call("barrier", algorithm, 0, "or"), nothing, nothing, Shape(EqualBlocks(0, 1)), deadline)
+        call = self._call("barrier", nothing, algorithm, 0, "or")
+        self._run(call, nothing, nothing, Shape(EqualBlocks(0, 1)), deadline)
 
-    def allgather_object(self, value: Any) -> list[Any]:
+    @in_one_turn
+    def allgather_object(self, value: Any, *, deadline: float | None = None) -> list[Any]:
         """Every rank gets all ranks' objects, by rank. Needs ``allow_pickle``."""
-        return objects.allgather(self, value)
+        return objects.allgather(self, value, deadline)
 
-    def gather_object(self, value: Any, root: int = 0) -> list[Any] | None:
+    @in_one_turn
+    def gather_object(self, value: Any, root: int = 0, *, deadline: float | None = None) -> list[Any] | None:
         """The root gets all ranks' objects, by rank; the others get None. Needs ``allow_pickle``."""
-        return objects.gather(self, value, self._rank(root))
+        return objects.gather(self, value, self._rank(root), deadline)
 
-    def broadcast_object(self, value: Any = None, root: int = 0) -> Any:
+    @in_one_turn
+    def broadcast_object(self, value: Any = None, root: int = 0, *, deadline: float | None = None) -> Any:
         """Every rank gets the root's object. Needs ``allow_pickle``."""
-        return objects.broadcast(self, value, self._rank(root))
+        return objects.broadcast(self, value, self._rank(root), deadline)
 
     def _exchange(
         self, x: Array | None, to: int | None, out: Array | None, source: int | None, deadline: float | None
     ) -> None:
-        for peer in (to, source):
-            if peer is not None and self._rank(peer, "rank") == self.rank:
-                raise ConfigError(f"rank {self.rank} cannot send to or receive from itself")
-        self._runner.exchange(x, to, out, source, self.deadline if deadline is None else deadline)
+        self._runner.exchange(x, to, out, source, seconds(self.deadline if deadline is None else deadline))
 
-    def _run(self, call: Call, source: Array, target: Array, shape: Shape, deadline: float | None) -> None:
-        self._runner.run(call, source, target, shape, self.deadline if deadline is None else deadline)
+    def _run(self, call: Call, given: Array, target: Array, shape: Shape, deadline: float | None) -> None:
+        limit = seconds(self.deadline if deadline is None else deadline)
+        source = self._premultiplied(given, call.op.factor, target) if isinstance(call.op, PremultipliedSum) else given
+        self._runner.run(call, source, target, shape, limit)
 
-    def _premultiplied(self, source: Array, op: Any, target: Array) -> Array:
-        """The source times the factor of the operator, if it has one; in the target, if it is as large."""
-        if not isinstance(op, PremultipliedSum) or "float" not in source.dtype:
-            return source
+    def _call(
+        self,
+        collective: str,
+        array: Array,
+        algorithm: str | None,
+        root: int = 0,
+        op: Any = "sum",
+        reproducible: bool = False,
+    ) -> Call:
+        """What is asked for, if it makes sense: checked before anything is written or sent."""
+        if reproducible and algorithm is None and collective == "reduce_scatter":
+            algorithm = "direct"
+        call = Call(collective, algorithm, root, op, reproducible)
+        call.check(array, self.size)
+        return call
+
+    def _premultiplied(self, source: Array, factor: float, target: Array) -> Array:
+        """The source times the factor; in the target, if it is as large."""
         if target.values.size == source.values.size:
             values = target.values.reshape(source.values.shape)
             np.copyto(values, source.values)
         else:
             values = source.values.copy()
         scaled = Array(values, source.dtype, source.origin)
-        scale(scaled.address, values.size, source.code, op.factor)
+        scale(scaled.address, values.size, source.code, factor)
         return scaled
 
     def _target(self, out: Any, source: Array, shape: tuple[int, ...]) -> Array:
@@ -368,17 +429,19 @@ class Communicator:
         own = np.array([source.values.shape[0]], np.int64)
         return [int(count) for count in self.allgather(own, deadline=deadline).ravel()]
 
-    def _valid_counts(self, counts: Sequence[int] | None, source: Array) -> list[int]:
-        rows = source.values.shape[0]
-        if counts is None or len(counts) != self.size or min(counts) < 0 or sum(counts) != rows:
-            raise ConfigError(
-                f"counts has a number of rows for each of {self.size} ranks, together {rows}; not {counts}"
-            )
-        return [int(count) for count in counts]
-
     def _parts(self, array: Array, counts: list[int]) -> UnequalBlocks:
         row = array.values.itemsize * prod(array.values.shape[1:])
         return UnequalBlocks.of([count * row for count in counts])
+
+    def _reduced_part(
+        self, array: Array, counts: Sequence[int] | None
+    ) -> tuple[tuple[int, ...], EqualBlocks | UnequalBlocks]:
+        """The shape of this rank's part, and all parts."""
+        shape = array.values.shape
+        if counts is None:
+            return self._cut(shape), EqualBlocks(array.values.nbytes, self.size, array.values.itemsize)
+        rows = counts_of_rows(counts, self.size, shape[0])
+        return (rows[self.rank], *shape[1:]), self._parts(array, rows)
 
     def _equal_parts(self, part: Array) -> EqualBlocks:
         return EqualBlocks(part.values.nbytes * self.size, self.size, part.values.itemsize)
@@ -389,11 +452,19 @@ class Communicator:
     def _cut(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         if not shape or shape[0] % self.size:
             raise ConfigError(
-                f"an array of shape {shape} cannot be cut into {self.size} equal parts along its first axis"
+                f"an array of shape {shape} cannot be cut into {self.size} equal parts along its first axis; "
+                "scatterv, alltoallv and reduce_scatter take counts= of rows"
             )
         return (shape[0] // self.size, *shape[1:])
 
-    def _rank(self, rank: int, what: str = "root") -> int:
+    def _rank(self, given: Any, what: str = "root") -> int:
+        rank = whole(given, what)
         if not 0 <= rank < self.size:
             raise ConfigError(f"{what} {rank} is out of range: {self.size} ranks are numbered 0 to {self.size - 1}")
         return rank
+
+    def _peer(self, given: Any) -> int:
+        peer = self._rank(given, "rank")
+        if peer == self.rank:
+            raise ConfigError(f"rank {self.rank} cannot send to or receive from itself")
+        return peer

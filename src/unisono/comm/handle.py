@@ -7,6 +7,7 @@ from concurrent.futures import Future
 from typing import Any
 
 from ..errors import DeadlineExceeded
+from .arguments import seconds
 
 
 class Handle:
@@ -17,10 +18,11 @@ class Handle:
 
     def wait(self, deadline: float | None = None) -> Any:
         """The result; waits for it for at most ``deadline`` seconds (the call has its own deadline besides)."""
+        limit = None if deadline is None else seconds(deadline, or_none_at_all=True)
         try:
-            return self._future.result(deadline)
+            return self._future.result(limit)
         except TimeoutError:
-            raise DeadlineExceeded(f"{self._what} was not through after {deadline:g} s; it goes on") from None
+            raise DeadlineExceeded(f"{self._what} was not through after {limit:g} s; it goes on") from None
 
     def done(self) -> bool:
         """Is the call through, well or badly?"""
@@ -29,7 +31,8 @@ class Handle:
     def __await__(self) -> Generator[Any, None, Any]:
         import asyncio  # slow to import, and few await
 
-        return asyncio.wrap_future(self._future).__await__()
+        # Shielded: a task that gives up waiting must not take back a call that the other ranks make.
+        return asyncio.shield(asyncio.wrap_future(self._future)).__await__()
 
     def __repr__(self) -> str:
         return f"<Handle of {self._what}, {'done' if self.done() else 'under way'}>"

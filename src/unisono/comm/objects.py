@@ -14,27 +14,28 @@ if TYPE_CHECKING:
     from .communicator import Communicator
 
 
-def allgather(comm: Communicator, value: Any) -> list[Any]:
+def allgather(comm: Communicator, value: Any, deadline: float | None) -> list[Any]:
     """All ranks' objects, by rank, on every rank."""
     mine = _packed(comm, value)
-    lengths = comm.allgather(np.array([mine.size])).ravel()
-    return _unpacked(comm.allgatherv(mine), lengths)
+    lengths = comm.allgather(np.array([mine.size]), deadline=deadline).ravel()
+    return _unpacked(comm.allgatherv(mine, deadline=deadline), lengths)
 
 
-def gather(comm: Communicator, value: Any, root: int) -> list[Any] | None:
+def gather(comm: Communicator, value: Any, root: int, deadline: float | None) -> list[Any] | None:
     """All ranks' objects, by rank, on the root; None elsewhere."""
     mine = _packed(comm, value)
-    lengths = comm.allgather(np.array([mine.size])).ravel()
-    together = comm.gatherv(mine, root)
+    lengths = comm.allgather(np.array([mine.size]), deadline=deadline).ravel()
+    together = comm.gatherv(mine, root, deadline=deadline)
     return None if together is None else _unpacked(together, lengths)
 
 
-def broadcast(comm: Communicator, value: Any, root: int) -> Any:
+def broadcast(comm: Communicator, value: Any, root: int, deadline: float | None) -> Any:
     """The root's object, on every rank."""
     mine = _packed(comm, value if comm.rank == root else None)
     length = np.array([mine.size])
-    comm.broadcast(length, root)
-    return pickle.loads(comm.broadcast(mine if comm.rank == root else np.empty(length[0], np.uint8), root))
+    comm.broadcast(length, root, deadline=deadline)
+    whole = mine if comm.rank == root else np.empty(length[0], np.uint8)
+    return pickle.loads(comm.broadcast(whole, root, deadline=deadline))
 
 
 def _packed(comm: Communicator, value: Any) -> NDArray[np.uint8]:

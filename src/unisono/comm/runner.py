@@ -6,7 +6,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,7 @@ from .programs import Programs
 
 MOST_PREPARED = 1024
 Offsets = NDArray[np.uint64]
+T = TypeVar("T")
 
 
 class Shape(NamedTuple):
@@ -47,7 +48,8 @@ class Runner:
         self._executor: Executor | None = executor
         self._programs = Programs(rank, size)
         self._prepared: dict[tuple[Any, ...], Prepared] = {}
-        self._turn = threading.Lock()
+        self._turn = threading.RLock()
+        self._has_turn: int | None = None  # the thread whose calls run now
         self._order = threading.Lock()
         self._pool: ThreadPoolExecutor | None = None
         self._worker: int | None = None
@@ -70,69 +72,79 @@ class Runner:
         with self._turn:
             self._executor = None
 
-    def start(self, function: Callable[[], Any]) -> Future[Any]:
+    def start(self, function: Callable[[], T]) -> Future[T]:
         """Run a function, which makes calls, after all that was started before."""
         with self._order:
             if self._pool is None:
-                self._pool = ThreadPoolExecutor(1, "unisono", initializer=self._know_worker)
-            self._last = self._pool.submit(function)
-            return self._last
+                self._pool = ThreadPoolExecutor(1, "unisono")
+            future = self._last = self._pool.submit(self._work, function)
+            return future
 
     def run(self, call: Call, source: Array, target: Array, shape: Shape, deadline: float) -> None:
-        """Run a call here and now, unless asynchronous ones are still under way: then after them."""
-        self._in_order(lambda: self._run(call, source, target, shape, deadline))
+        """Run one call."""
+        self.in_turn(lambda: self._run(call, source, target, shape, deadline))
 
     def exchange(self, x: Array | None, to: int | None, out: Array | None, source: int | None, deadline: float) -> None:
         """Send x to one rank and receive out from another; either may be left out."""
-        self._in_order(lambda: self._exchange(x, to, out, source, deadline))
+        self.in_turn(lambda: self._exchange(x, to, out, source, deadline))
 
-    def _in_order(self, function: Callable[[], None]) -> None:
-        last = self._last
-        if last is not None and not last.done() and threading.get_ident() != self._worker:
-            self.start(function).result()
-        else:
-            function()
+    def in_turn(self, function: Callable[[], T]) -> T:
+        """Run a function, which makes calls, here and now, unless asynchronous ones are under way: then after them.
+
+        No call of another thread comes in between. Who has the turn already goes on: to wait for the asynchronous
+        calls, which wait for the turn, would never end.
+        """
+        last, me = self._last, threading.get_ident()
+        if last is not None and not last.done() and me not in (self._worker, self._has_turn):
+            return self.start(lambda: self.in_turn(function)).result()
+        with self._turn:
+            before, self._has_turn = self._has_turn, me
+            try:
+                return function()
+            finally:
+                self._has_turn = before
 
     def _exchange(
         self, x: Array | None, to: int | None, out: Array | None, source: int | None, deadline: float
     ) -> None:
         sizes = np.array([x.values.nbytes if x else 0, out.values.nbytes if out else 0], np.uint64)
         code = (x or out or _NOTHING).code
-        with self._turn:
-            self.executor.run(
-                self._programs.between(to, source),
-                x.address if x else 0,
-                out.address if out else 0,
-                sizes,
-                np.zeros(2, np.uint64),
-                np.zeros(2, np.uint64),
-                code,
-                0,
-                code,
-                deadline,
-                pairwise=True,
-            )
+        self.executor.run(
+            self._programs.between(to, source),
+            x.address if x else 0,
+            out.address if out else 0,
+            sizes,
+            np.zeros(2, np.uint64),
+            np.zeros(2, np.uint64),
+            code,
+            0,
+            code,
+            deadline,
+            pairwise=True,
+        )
 
-    def _know_worker(self) -> None:
+    def _work(self, function: Callable[[], T]) -> T:
+        """In the thread of the pool, which must know nobody between the calls, so that a forgotten runner can go."""
         self._worker = threading.get_ident()
+        return function()
 
     def _run(self, call: Call, source: Array, target: Array, shape: Shape, deadline: float) -> None:
         in_place = source.address == target.address and COLLECTIVES[call.collective].blocks is None
         if not in_place and shape.layout.total and np.may_share_memory(source.values, target.values):
             source = source._replace(values=source.values.copy())
         key = (call, layout_key(shape.layout), shape.part_in, shape.part_out, source.dtype, in_place)
-        with self._turn:
-            executor = self.executor
-            if key not in self._prepared:
-                if len(self._prepared) >= MOST_PREPARED:
-                    self._prepared.clear()
-                self._prepared[key] = self._prepare(call, source, shape, in_place)
-            ready = self._prepared[key]
-            ready.run(executor, source, target, deadline)
-            self.used[ready.name] += 1
-            is_receiver = call.collective != "reduce" or self.rank == call.root
-            if call.averages and is_receiver and target.values.size:
-                divide(target.address, target.values.size, target.code, self.size)
+        executor = self.executor
+        if key not in self._prepared:
+            if len(self._prepared) >= MOST_PREPARED:
+                self._prepared.clear()
+            self._prepared[key] = self._prepare(call, source, shape, in_place)
+        ready = self._prepared[key]
+        ready.run(executor, source, target, deadline)
+        self.used[ready.name] += 1
+        is_receiver = call.collective != "reduce" or self.rank == call.root
+        if call.averages and is_receiver and target.values.size:
+            summands = self.rank + 1 if call.collective == "scan" else self.size
+            divide(target.address, target.values.size, target.code, summands)
 
     def _prepare(self, call: Call, source: Array, shape: Shape, in_place: bool) -> Prepared:
         operator = call.operator(source)
