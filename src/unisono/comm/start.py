@@ -12,6 +12,7 @@ import numpy as np
 
 from ..config import LOOPBACK, Settings, parse_address, read_settings
 from ..errors import ConfigError, UnisonoError
+from .introduction import introduce_ranks
 from .rendezvous import listen
 from .wiring import wire
 
@@ -31,7 +32,7 @@ def init(*, allow_pickle: bool = False, **arguments: Any) -> Communicator:
     Arguments take precedence over UNISONO_* variables, and these over those of torchrun, mpirun and srun.
     ``allow_pickle`` allows the calls on objects, which run code that the other ranks send.
     """
-    return join(read_settings(**arguments), allow_pickle=allow_pickle)
+    return join(introduce_ranks(read_settings(**arguments)), allow_pickle=allow_pickle)
 
 
 def join(settings: Settings, *, allow_pickle: bool) -> Communicator:
