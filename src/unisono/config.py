@@ -46,7 +46,7 @@ class Settings:
     ports: range | None = None
     trace: str | None = None
     verbose: bool = False
-    verdicts: int | None = None  # a descriptor, on which a rank tells its launcher why it fails
+    verdicts: str | None = None  # a pipe on which a rank tells its launcher that it is not to blame
     launcher: str = "none"
 
     def meeting_point(self) -> Address:
@@ -128,7 +128,7 @@ class _Told:
             ports=self.ports(),
             trace=self.text("trace"),
             verbose=self.choice("verbose", ("0", "1"), "0") == "1",
-            verdicts=self.whole("verdicts", low=0),
+            verdicts=self.text("verdicts"),
             launcher=source,
         )
 

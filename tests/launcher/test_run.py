@@ -103,9 +103,47 @@ def test_only_rank_0_reads_stdin(script) -> None:
     assert sorted(done.stdout.splitlines()) == ["[0] 'a line\\n'", "[1] ''", "[2] ''"]
 
 
-def test_verbose_says_how_many_ranks_and_hosts(script) -> None:
-    assert run("-v", "-n", 2, script("")).stderr.startswith("unisono: 2 ranks on 1 host, job ")
-    assert run("-n", 2, script("")).stderr == ""
+def test_verbose_says_how_many_ranks_and_hosts_and_by_what_they_are_linked(script, monkeypatch) -> None:
+    text = "import unisono; comm = unisono.init(); comm.duplicate().close(); comm.close()"
+    lines = run("-v", "-n", 3, script(text)).stderr.splitlines()
+    assert lines[-1] == "[0] unisono: 3 ranks on 1 host: 3 pairs by shared memory"
+    assert re.match(r"unisono: job \w+, rendezvous at 127.0.0.1:\d+, started ranks 0 \(pid \d+\), 1 ", lines[0])
+    assert len(lines) == 2
+    assert run("-n", 2, script(text)).stderr == ""
+    monkeypatch.setenv("UNISONO_LINKS", "tcp")
+    assert "3 ranks on 1 host: 3 pairs by TCP" in run("-v", "-n", 3, script(text)).stderr
+    assert run("-v", "-n", 1, script(text)).stderr.splitlines()[-1] == "[0] unisono: 1 rank on 1 host"
+
+
+SOCKETS = """
+import os, subprocess, sys
+def sockets():
+    links = (f"/proc/self/fd/{name}" for name in os.listdir("/proc/self/fd") if int(name) > 2)
+    return sum(os.path.lexists(link) and os.readlink(link).startswith("socket:") for link in links)
+"""
+
+
+def test_rank_0_inherits_the_socket_on_which_the_ranks_meet_and_nobody_else_does(script) -> None:
+    text = f"""{SOCKETS}
+import socket
+before = sockets()
+if rank == 0:
+    listener = socket.socket(fileno=os.dup(int(os.environ["UNISONO_LISTENER"])))
+    assert "%s:%d" % listener.getsockname() == os.environ["UNISONO_RENDEZVOUS"]
+    assert listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
+    listener.close()
+import unisono
+comm = unisono.init()
+child = {SOCKETS!r} + "print(sockets())"
+inherited = subprocess.run([sys.executable, "-c", child], close_fds=False, capture_output=True, text=True).stdout
+print(before, "UNISONO_LISTENER" in os.environ, inherited)
+comm.close()
+print(sockets())
+"""
+    done = run("-n", 2, script(text))
+    assert done.returncode == 0, done.stderr
+    assert lines_of(0, done.stdout) == ["1 True 0", "", "0"]
+    assert lines_of(1, done.stdout) == ["0 False 0", "", "0"]
 
 
 # ---- what is shown
@@ -240,6 +278,43 @@ def test_what_a_rank_said_last_stands_above_the_news_of_its_failure(script) -> N
     lines = done.stderr.splitlines()
     assert lines[-2:] == ["[1] ValueError: the cause", lines[-1]]
     assert lines[-1].startswith("unisono: rank 1 ")
+
+
+LOSES = """
+import pathlib, signal, sys, time
+import unisono
+from unisono.errors import PeerLost
+comm = unisono.init()
+here = pathlib.Path(__file__)
+if rank == 1:
+    (here.parent / "lost").touch()
+    raise PeerLost("rank 1 lost rank 0: connection reset")
+while not (here.parent / "lost").exists(): time.sleep(0.01)
+time.sleep(1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("failure", "code", "words"),
+    [
+        ("raise SystemExit(7)", 7, "failed with exit code 7"),
+        ("os.kill(os.getpid(), signal.SIGKILL)", 137, "was killed by SIGKILL"),
+        ("os.kill(os.getpid(), signal.SIGINT); time.sleep(9)", 130, "was killed by SIGINT"),
+    ],
+)
+def test_a_rank_that_lost_another_is_not_to_blame(script, failure: str, code: int, words: str) -> None:
+    done = run("-n", 2, script(LOSES + failure))
+    assert done.returncode == code
+    ours = [line for line in done.stderr.splitlines() if line.startswith("unisono: ")]
+    assert re.fullmatch(r"unisono: rank 1 \(pid \d+\) failed with exit code 1, having lost .*", ours[0])
+    assert re.fullmatch(rf"unisono: rank 0 \(pid \d+\) {words}, before the others did", ours[1])
+
+
+def test_if_nobody_else_failed_who_lost_another_sets_the_exit_code(script) -> None:
+    done = run("-n", 2, "--grace", 0.5, script(LOSES + "time.sleep(100)"))
+    assert done.returncode == 1
+    assert "rank 0 did not end: SIGTERM" in done.stderr
+    assert "before the others did" not in done.stderr
 
 
 def test_death_by_signal_is_named_and_counted_as_a_shell_does(script) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from ..config import LOOPBACK, Settings, parse_address, read_settings
 from ..errors import ConfigError, UnisonoError
 from .introduction import introduce_ranks
 from .rendezvous import listen
+from .verdict import tell_launcher
 from .wiring import wire
 
 if TYPE_CHECKING:
@@ -32,7 +34,10 @@ def init(*, allow_pickle: bool = False, **arguments: Any) -> Communicator:
     Arguments take precedence over UNISONO_* variables, and these over those of torchrun, mpirun and srun.
     ``allow_pickle`` allows the calls on objects, which run code that the other ranks send.
     """
-    return join(introduce_ranks(read_settings(**arguments)), allow_pickle=allow_pickle)
+    settings = introduce_ranks(read_settings(**arguments))
+    if settings.verdicts:
+        tell_launcher(settings.verdicts, settings.rank)
+    return join(settings, allow_pickle=allow_pickle)
 
 
 def join(settings: Settings, *, allow_pickle: bool) -> Communicator:
@@ -53,6 +58,8 @@ def join(settings: Settings, *, allow_pickle: bool) -> Communicator:
         return os.dup(inboxes[0].descriptor())
 
     wiring = wire(settings, make_inbox)
+    if settings.verbose and wiring.rank == 0:
+        print(f"unisono: {wiring.summary()}", file=sys.stderr, flush=True)
     try:
         executor = Executor(
             wiring.rank,
@@ -104,6 +111,7 @@ class Regroup:
             local_rank=None,
             rendezvous=parse_address("rendezvous", text) if text else None,
             listener=listener.detach() if listener else None,
+            verbose=False,
             job=f"{self._settings.job}.{number}.{members[0]}",
         )
         return join(settings, allow_pickle=comm.allow_pickle)
