@@ -433,6 +433,57 @@ except KeyboardInterrupt:
         assert sorted(out.splitlines()) == ["[0] saved", "[1] saved"]
 
 
+BLOCKED = """
+import pathlib, sys, time
+import unisono
+comm = unisono.init()
+comm.barrier()
+pathlib.Path(sys.argv[1], f"{rank}-{os.getpid()}").touch()
+if rank == 3: time.sleep(100)
+try:
+    comm.barrier()
+except BaseException as error:
+    print(time.monotonic(), type(error).__name__, error)
+    raise
+"""
+
+
+@pytest.fixture
+def blocked(script, tmp_path: Path):
+    """A job of four ranks, three of which are blocked in a call, and their processes."""
+    process = start("-n", 4, script(BLOCKED), tmp_path)
+    assert eventually(lambda: len(list(tmp_path.glob("?-*"))) == 4, 20)
+    time.sleep(0.2)  # on their way into the call
+    process.pids = {int(path.name[0]): int(path.name[2:]) for path in tmp_path.glob("?-*")}  # type: ignore[attr-defined]
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def test_ctrl_c_reaches_ranks_that_are_blocked_in_a_call_within_a_tenth_of_a_second(blocked) -> None:
+    begin = time.monotonic()
+    os.killpg(blocked.pid, signal.SIGINT)
+    out, _ = blocked.communicate(timeout=20)
+    assert blocked.returncode == 130
+    for rank in range(3):
+        (line,) = lines_of(rank, out)
+        when, kind = line.split()[:2]
+        # Who hears of another's interrupt before its own has come says so.
+        assert kind in ("KeyboardInterrupt", "PeerLost")
+        assert float(when) - begin < 0.1 + 0.9  # much of it for other tests, which run meanwhile
+    assert "KeyboardInterrupt" in out
+
+
+def test_an_interrupted_rank_is_named_by_the_others_and_blamed_by_the_launcher(blocked) -> None:
+    os.kill(blocked.pids[1], signal.SIGINT)
+    out, err = blocked.communicate(timeout=20)
+    assert blocked.returncode == 130
+    for rank in (0, 2):
+        (line,) = lines_of(rank, out)
+        assert re.search(r" PeerLost rank 1 \(host \S+, pid \d+\) was interrupted in barrier$", line)
+    assert re.search(r"unisono: rank 1 \(pid \d+\) was killed by SIGINT", err)
+
+
 def test_nothing_survives_a_launcher_that_is_killed(waiting) -> None:
     waiting.kill()
     waiting.wait()

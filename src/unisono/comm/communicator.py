@@ -13,6 +13,7 @@ from .._native import Executor, scale
 from ..errors import ConfigError
 from ..schedule.layout import EqualBlocks, UnequalBlocks
 from . import objects
+from .alarm import Alarm
 from .arrays import Array, readable, writable
 from .call import Call, PremultipliedSum
 from .handle import Handle
@@ -36,6 +37,7 @@ class Communicator:
         hosts: list[str] | None = None,
         deadline: float = 300.0,
         allow_pickle: bool = False,
+        alarm: Alarm | None = None,
         on_close: Callable[[], None] = lambda: None,
         regroup: Callable[[Communicator, list[int]], Communicator | None] = lambda comm, members: None,
     ) -> None:
@@ -43,7 +45,7 @@ class Communicator:
         self.hosts = hosts or []
         self.deadline = deadline
         self.allow_pickle = allow_pickle
-        self._runner = Runner(executor, rank, size)
+        self._runner = Runner(executor, rank, size, alarm)
         self._on_close = on_close
         self._regroup = regroup
 
@@ -70,7 +72,8 @@ class Communicator:
         function = getattr(self, call, None)
         if call.startswith("_") or call in ("start", "close", "stats") or not callable(function):
             raise ConfigError(f"there is no call {call!r} to start")
-        return Handle(self._runner.start(partial(function, *arguments, **options)), call)
+        future = self._runner.start(partial(function, *arguments, **options))
+        return Handle(future, call, lambda error: self._runner.explain(error, call))
 
     def split(self, color: int | None, key: int = 0) -> Communicator | None:
         """Ranks of one color form a new communicator, ordered by key and then by rank; color None joins none."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from concurrent.futures import Future
 from typing import Any
 
@@ -12,8 +12,13 @@ from ..errors import DeadlineExceeded
 class Handle:
     """The result of an asynchronous call, now or later. The arrays of the call are not to be touched until then."""
 
-    def __init__(self, future: Future[Any], what: str) -> None:
-        self._future, self._what = future, what
+    def __init__(
+        self,
+        future: Future[Any],
+        what: str,
+        explain: Callable[[BaseException], BaseException] = lambda error: error,
+    ) -> None:
+        self._future, self._what, self._explain = future, what, explain
 
     def wait(self, deadline: float | None = None) -> Any:
         """The result; waits for it for at most ``deadline`` seconds (the call has its own deadline besides)."""
@@ -21,6 +26,8 @@ class Handle:
             return self._future.result(deadline)
         except TimeoutError:
             raise DeadlineExceeded(f"{self._what} was not through after {deadline:g} s; it goes on") from None
+        except KeyboardInterrupt as error:  # nobody waits any more: the call ends too, here and elsewhere
+            raise self._explain(error) from None
 
     def done(self) -> bool:
         """Is the call through, well or badly?"""

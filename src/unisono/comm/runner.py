@@ -19,6 +19,7 @@ from ..schedule.ir import Ints
 from ..schedule.layout import EqualBlocks, Layout
 from ..schedule.schedule import Schedule
 from ..tune.select import reduces_in_rank_order, select
+from .alarm import Alarm
 from .arrays import Array
 from .call import Call, layout_key
 from .programs import Programs
@@ -38,8 +39,15 @@ class Shape(NamedTuple):
 class Runner:
     """The calls of one rank. They run in the order in which they were made, in whatever thread that was."""
 
-    def __init__(self, executor: Executor, rank: int, size: int) -> None:
+    def __init__(
+        self,
+        executor: Executor,
+        rank: int,
+        size: int,
+        alarm: Alarm | None = None,
+    ) -> None:
         self.rank, self.size = rank, size
+        self._alarm = alarm
         self.used: Counter[str] = Counter()
         self._executor: Executor | None = executor
         self._programs = Programs(rank, size)
@@ -77,18 +85,31 @@ class Runner:
 
     def run(self, call: Call, source: Array, target: Array, shape: Shape, deadline: float) -> None:
         """Run a call here and now, unless asynchronous ones are still under way: then after them."""
-        self._in_order(lambda: self._run(call, source, target, shape, deadline))
+        self._in_order(lambda: self._run(call, source, target, shape, deadline), call.collective)
 
     def exchange(self, x: Array | None, to: int | None, out: Array | None, source: int | None, deadline: float) -> None:
         """Send x to one rank and receive out from another; either may be left out."""
-        self._in_order(lambda: self._exchange(x, to, out, source, deadline))
+        call = "sendrecv" if x and out else "send" if x else "recv"
+        self._in_order(lambda: self._exchange(x, to, out, source, deadline), call)
 
-    def _in_order(self, function: Callable[[], None]) -> None:
+    def explain(self, error: BaseException, call: str) -> BaseException:
+        """What to raise where a call ended with this error."""
+        return self._alarm.explain(error, call) if self._alarm else error
+
+    def _in_order(self, function: Callable[[], None], call: str) -> None:
         last = self._last
-        if last is not None and not last.done() and threading.get_ident() != self._worker:
-            self.start(function).result()
-        else:
-            function()
+        if self._alarm and self._alarm.cause:
+            raise self._alarm.cause
+        try:
+            if last is not None and not last.done() and threading.get_ident() != self._worker:
+                self.start(function).result()
+            else:
+                function()
+        except BaseException as error:
+            cause = self.explain(error, call)
+            if cause is error:
+                raise
+            raise cause from None
 
     def _exchange(
         self, x: Array | None, to: int | None, out: Array | None, source: int | None, deadline: float

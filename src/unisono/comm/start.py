@@ -13,6 +13,7 @@ import numpy as np
 
 from ..config import LOOPBACK, Settings, parse_address, read_settings
 from ..errors import ConfigError, UnisonoError
+from .alarm import Alarm
 from .introduction import introduce_ranks
 from .rendezvous import listen
 from .verdict import tell_launcher
@@ -60,6 +61,7 @@ def join(settings: Settings, *, allow_pickle: bool) -> Communicator:
     wiring = wire(settings, make_inbox)
     if settings.verbose and wiring.rank == 0:
         print(f"unisono: {wiring.summary()}", file=sys.stderr, flush=True)
+    alarm = Alarm(wiring.control)
     try:
         executor = Executor(
             wiring.rank,
@@ -67,12 +69,18 @@ def join(settings: Settings, *, allow_pickle: bool) -> Communicator:
             inboxes[0] if inboxes else None,
             list(wiring.inboxes.items()),
             [(peer, sock.detach()) for peer, sock in wiring.sockets.items()],
-            [(peer, os.pidfd_open(pid)) for peer, pid in wiring.pids.items()],
+            [(wiring.rank, os.dup(alarm.descriptor)), *((x, os.pidfd_open(pid)) for x, pid in wiring.pids.items())],
             ranks_on_host=len(wiring.local_ranks),
         )
     except BaseException:
+        alarm.close()
         wiring.close()
         raise
+
+    def close() -> None:
+        alarm.close()
+        wiring.close()
+
     return Communicator(
         executor,
         rank=wiring.rank,
@@ -81,7 +89,8 @@ def join(settings: Settings, *, allow_pickle: bool) -> Communicator:
         hosts=wiring.hosts,
         deadline=settings.deadline,
         allow_pickle=allow_pickle,
-        on_close=wiring.close,
+        alarm=alarm,
+        on_close=close,
         regroup=Regroup(settings),
     )
 
