@@ -11,7 +11,6 @@ import os
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from math import isfinite
 
 from .errors import ConfigError
@@ -207,6 +206,8 @@ class _Told:
         label, text = found
         value = _ALIASES.get(text.lower(), text.lower())
         if value not in valid:
+            from difflib import get_close_matches  # for errors only
+
             near = get_close_matches(value, valid, 1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
             raise ConfigError(f"{label}={text!r}: valid is one of {', '.join(valid)}{hint}")

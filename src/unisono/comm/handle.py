@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from concurrent.futures import Future
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import DeadlineExceeded
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 
 class Handle:

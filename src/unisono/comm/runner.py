@@ -5,8 +5,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +22,9 @@ from .alarm import Alarm
 from .arrays import Array
 from .call import Call, layout_key
 from .programs import Programs
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
 
 MOST_PREPARED = 1024
 Offsets = NDArray[np.uint64]
@@ -79,6 +81,8 @@ class Runner:
         """Run a function, which makes calls, after all that was started before."""
         with self._order:
             if self._pool is None:
+                from concurrent.futures import ThreadPoolExecutor  # takes time to import, and not all need it
+
                 self._pool = ThreadPoolExecutor(1, "unisono", initializer=self._know_worker)
             self._last = self._pool.submit(function)
             return self._last

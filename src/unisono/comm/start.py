@@ -22,8 +22,8 @@ from .wiring import wire
 if TYPE_CHECKING:
     from .communicator import Communicator
 
-MEMORY_FOR_RINGS = 64 << 20
-"""All rings that one rank reads from have at most so many bytes together."""
+MEMORY_FOR_RINGS = 256 << 20
+"""All rings of a job on one host have at most so many bytes together: zeroing them is part of the start."""
 
 LONGEST_RING, SHORTEST_RING = 1 << 20, 1 << 12
 LONGEST_ADDRESS = 64
@@ -137,5 +137,5 @@ def local_address(settings: Settings) -> str:
 
 def ring_bytes(ranks: int) -> int:
     """The size of a ring, a power of two."""
-    fitting = MEMORY_FOR_RINGS // ranks
+    fitting = max(1, MEMORY_FOR_RINGS // ranks**2)
     return max(SHORTEST_RING, min(LONGEST_RING, 1 << (fitting.bit_length() - 1)))

@@ -6,7 +6,6 @@ from functools import lru_cache
 
 from ..interpret.explain import explain
 from ..interpret.machine import Link, Machine
-from ..interpret.verify import verify
 from ..schedule.catalog import find
 from ..schedule.schedule import Schedule
 
@@ -35,4 +34,6 @@ def _best(collective: str, p: int, nbytes: int) -> tuple[str, tuple[tuple[str, o
 @lru_cache(4096)
 def reduces_in_rank_order(collective: str, name: str, p: int) -> bool:
     """Does the algorithm keep lower ranks on the left of every reduction?"""
+    from ..interpret.verify import verify  # only who asks for it pays for the import
+
     return verify(find(collective, name).schedule(p).table).in_rank_order
