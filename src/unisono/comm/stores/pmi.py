@@ -16,6 +16,7 @@ from contextlib import suppress
 from time import monotonic
 
 from ...errors import ConfigError, DeadlineExceeded
+from .libraries import loaded
 
 INSTEAD = "set the same UNISONO_KEY and UNISONO_RENDEZVOUS=host:port on every rank (mpiexec -genv NAME value)"
 SECONDS_TO_LEAVE = 2.0
@@ -86,14 +87,8 @@ def leave(process: int, descriptor: int) -> None:
 
 def mpi_is_initialized() -> bool:
     """Has a library that is loaded in this process initialised MPI, whoever loaded it?"""
-    with open("/proc/self/maps") as maps:
-        paths = {line.split(maxsplit=5)[5].strip() for line in maps if "/libmpi" in line}
     initialized = ctypes.c_int()
-    for path in paths:
-        try:
-            ctypes.CDLL(path, os.RTLD_NOLOAD | os.RTLD_LAZY).MPI_Initialized(ctypes.byref(initialized))
-        except (OSError, AttributeError):  # deleted meanwhile, or a library beside MPI's
-            continue
-        if initialized.value:
-            return True
-    return False
+    for library in loaded("libmpi"):
+        with suppress(AttributeError):  # a library beside MPI's
+            library.MPI_Initialized(ctypes.byref(initialized))
+    return bool(initialized.value)

@@ -12,6 +12,10 @@ ERR_TIMEOUT = -24
 TIMED_OUT = 3  # our exit code
 
 
+class PmixError(Exception):
+    """What a function of the library returned, in its own words."""
+
+
 class Process(Structure):
     _fields_ = (("namespace", c_char * 256), ("rank", c_uint32))
 
@@ -34,18 +38,25 @@ class Info(Structure):
 
 def main(path: str, name: str, seconds: int) -> None:
     try:
-        pmix = ctypes.CDLL(path)
-    except OSError as error:
+        word = exchange(ctypes.CDLL(path), name, sys.stdin.buffer.read(), seconds)
+    except TimeoutError:
+        sys.exit(TIMED_OUT)
+    except (OSError, PmixError) as error:
         sys.exit(str(error))
+    sys.stdout.buffer.write(word)
+
+
+def exchange(pmix: ctypes.CDLL, name: str, word: bytes, seconds: int) -> bytes:
+    """The word; rank 0, which has it, puts it there. TimeoutError if it does not come."""
     me = Process()
     check(pmix, "PMIx_Init", pmix.PMIx_Init(byref(me), None, c_size_t(0)))
-    word = sys.stdin.buffer.read()
-    if word:
+    try:
+        if not word:
+            return get(pmix, me.namespace, name, seconds)
         put(pmix, name, word)
-    else:
-        word = get(pmix, me.namespace, name, seconds)
-    pmix.PMIx_Finalize(None, c_size_t(0))
-    sys.stdout.buffer.write(word)
+        return word
+    finally:
+        pmix.PMIx_Finalize(None, c_size_t(0))  # as often as PMIx_Init
 
 
 def put(pmix: ctypes.CDLL, name: str, word: bytes) -> None:
@@ -64,8 +75,7 @@ def get(pmix: ctypes.CDLL, namespace: bytes, name: str, seconds: int) -> bytes:
     rank_0 = Process(namespace, 0)
     code = pmix.PMIx_Get(byref(rank_0), name.encode(), byref(patience), c_size_t(1), byref(found))
     if code == ERR_TIMEOUT:
-        pmix.PMIx_Finalize(None, c_size_t(0))
-        sys.exit(TIMED_OUT)
+        raise TimeoutError
     check(pmix, "PMIx_Get", code)
     content = found.contents.content.bytes
     return ctypes.string_at(content.bytes, content.size)
@@ -74,7 +84,7 @@ def get(pmix: ctypes.CDLL, namespace: bytes, name: str, seconds: int) -> bytes:
 def check(pmix: ctypes.CDLL, function: str, code: int) -> None:
     if code:
         pmix.PMIx_Error_string.restype = ctypes.c_char_p
-        sys.exit(f"{function}: {pmix.PMIx_Error_string(code).decode()}")
+        raise PmixError(f"{function}: {pmix.PMIx_Error_string(code).decode()}")
 
 
 if __name__ == "__main__":
