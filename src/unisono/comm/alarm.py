@@ -89,14 +89,15 @@ class Alarm:
     def _heard(self, rank: int) -> bool:
         """Has this rank given up, or rank 0 told of one that has?"""
         with self._control.talking:
-            if not self._control.failure and _next_kind(self._control.channels[rank].sock) != Kind.ABORT:
-                return False
-            try:
-                hold(self._control.read(rank), monotonic() + SECONDS_FOR_A_FRAME)
-            except UnisonoError as cause:
-                self._control.abort(cause)  # on rank 0: everybody hears of it
-            except TimeoutError:
-                return False
+            if not self._control.failure:
+                if _next_kind(self._control.channels[rank].sock) != Kind.ABORT:
+                    return False
+                try:
+                    hold(self._control.read(rank), monotonic() + SECONDS_FOR_A_FRAME)
+                except UnisonoError as cause:
+                    self._control.abort(cause)  # on rank 0: everybody hears of it
+                except TimeoutError:
+                    return False
         self._ring()
         return True
 
