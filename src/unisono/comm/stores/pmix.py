@@ -2,8 +2,8 @@
 
 A process of its own talks to them: libpmix 5.0 corrupts its memory when it is initialised again after it was finalised,
 so that a program that calls MPI_Init after us would crash; and if we did not finalise it, the daemon would take the end
-of a rank for a crash. Where MPI has initialised it before us it counts, and we ask in this process: two processes of a
-rank that talk to the daemon at the same time make it hang now and then.
+of a rank for a crash. Where MPI has initialised it before us it counts, and we ask in this process: while it is
+connected, a second process of the same rank makes MPI_Finalize hang now and then (1 of 36 runs on a busy machine).
 """
 
 from __future__ import annotations
