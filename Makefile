@@ -63,4 +63,4 @@ bench: setup  ## what unrolling, verifying and pricing cost
 	$(BIN)/python benchmarks/schedules.py
 
 clean:  ## remove what these targets made
-	rm -rf $(VENV) build .*_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-mpi build .*_cache .hypothesis

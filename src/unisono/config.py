@@ -8,35 +8,21 @@ the only one to look at, and `none` looks at nobody.
 from __future__ import annotations
 
 import os
-import re
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
-from hashlib import sha256
 from math import isfinite
-from typing import NamedTuple
 
 from .errors import ConfigError
+from .foreign import LAUNCHERS, Launcher
+from .foreign import LOOPBACK as LOOPBACK
+from .foreign import Address as Address
+from .foreign import Store as Store
 
-LOOPBACK = "127.0.0.1"
 DEADLINE = 300.0
 START_TIMEOUT = 60.0
 SHORTEST_KEY = 16
 _NEW_KEY = "python -c 'import secrets; print(secrets.token_hex(32))'"
-
-# Derived ports lie below those that Linux gives to outgoing connections, so that none of these is in the way.
-_PORTS_TO_DERIVE = range(20000, 32768)
-
-
-class Address(NamedTuple):
-    """Where somebody listens."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +35,7 @@ class Settings:
     rendezvous: Address | None = None  # where rank 0 can be reached
     bind: str | None = None  # where rank 0 listens, if that is another address (0.0.0.0, behind NAT)
     listener: int | None = None  # a descriptor, already listening there, that rank 0 inherited
+    store: Store | None = None  # by which rank 0 tells the others the key and the address that are not set
     key: str = field(default="", repr=False)
     job: str = "unisono"
     host: str = field(default_factory=socket.gethostname)
@@ -57,6 +44,8 @@ class Settings:
     links: str = "auto"
     ports: range | None = None
     trace: str | None = None
+    verbose: bool = False
+    verdicts: str | None = None  # a pipe on which a rank tells its launcher that it is not to blame
     launcher: str = "none"
 
     def meeting_point(self) -> Address:
@@ -94,76 +83,7 @@ def read_settings(
     return told.settings()
 
 
-class Launcher(NamedTuple):
-    """The variables that a launcher sets, and what they say about where the ranks can meet."""
-
-    name: str
-    rank: str
-    size: str
-    local_rank: str
-    local_size: str
-    needs: tuple[str, ...]  # beside rank and size
-    job: tuple[str, ...]  # together, they identify the job
-    host: Callable[[Mapping[str, str]], str]  # of rank 0; "" if these variables do not say
-    applies: Callable[[Mapping[str, str]], bool] = lambda environ: True
-
-    def started(self, environ: Mapping[str, str]) -> bool:
-        needed = (self.rank, self.size, *self.needs)
-        return all(environ.get(name) for name in needed) and self.applies(environ)
-
-    def meeting_point(self, environ: Mapping[str, str]) -> Address | None:
-        """On one host the loopback interface does; the port follows from the job, so that every rank finds the same."""
-        alone = bool(self.local_size) and environ.get(self.local_size) == environ.get(self.size)
-        host = LOOPBACK if alone else self.host(environ)
-        identity = [environ[name] for name in self.job if environ.get(name)]
-        if not host or not identity:
-            return None
-        digest = int.from_bytes(sha256("\0".join([self.name, *identity]).encode()).digest()[:8])
-        port = _PORTS_TO_DERIVE[digest % len(_PORTS_TO_DERIVE)]
-        # MASTER_PORT belongs to torchrun's agent, or to torch's own store: never ours.
-        return Address(host, port if str(port) != environ.get("MASTER_PORT") else port - 1)
-
-    def job_id(self, environ: Mapping[str, str]) -> str:
-        return "-".join([self.name, *(environ[name] for name in self.job if environ.get(name))])
-
-
-def _first_slurm_host(environ: Mapping[str, str]) -> str:
-    """The first of node[07-09,12],other: node07. One node needs no name."""
-    names = environ.get("SLURM_STEP_NODELIST", "")
-    if names and not re.search(r"[,\[]", names):
-        return LOOPBACK
-    found = re.match(r"([^,\[]+)(?:\[(\w+)[^\]]*\]([^,\[]*))?", names)
-    return "".join(part or "" for part in found.groups()) if found else ""
-
-
-def _is_slurm_step(environ: Mapping[str, str]) -> bool:
-    """A batch script or salloc's shell also has SLURM_PROCID=0, but is one process; its step number is special."""
-    step = environ.get("SLURM_STEP_ID", "")
-    return int(step) < 0xFFFFFFF0 if step.isdecimal() else bool(environ.get("SLURM_STEP_NODELIST"))
-
-
-_NOWHERE: Callable[[Mapping[str, str]], str] = lambda environ: ""  # noqa: E731
-LAUNCHERS = (
-    Launcher(
-        "torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", ("MASTER_ADDR",),
-        ("TORCHELASTIC_RUN_ID", "MASTER_PORT", "TORCHELASTIC_RESTART_COUNT"), lambda environ: environ["MASTER_ADDR"],
-    ),
-    Launcher(
-        "openmpi", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
-        "OMPI_COMM_WORLD_LOCAL_SIZE", (), ("PMIX_NAMESPACE",), _NOWHERE,
-    ),
-    Launcher(  # Intel MPI's variables are the same; neither names the job, so no port follows from them
-        "mpich", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", (), ("UNISONO_JOB",), _NOWHERE,
-    ),
-    Launcher(
-        "srun", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "", (), ("SLURM_JOB_ID", "SLURM_STEP_ID"),
-        _first_slurm_host, _is_slurm_step,
-    ),
-    Launcher(
-        "kubernetes", "JOB_COMPLETION_INDEX", "UNISONO_SIZE", "", "", (), (), _NOWHERE,
-    ),
-)  # fmt: skip
-_PLACE = {f"UNISONO_{name}" for name in ("RANK", "SIZE", "LOCAL_RANK", "RENDEZVOUS", "LISTENER")}
+_PLACE = {f"UNISONO_{name}" for name in ("RANK", "SIZE", "LOCAL_RANK", "RENDEZVOUS", "LISTENER", "VERDICTS")}
 _ALIASES = {"intelmpi": "mpich", "slurm": "srun", "mpirun": "openmpi"}
 
 
@@ -188,13 +108,16 @@ class _Told:
         launchers = self.launchers(wanted)
         rank, size, local_rank, source = self.place(launchers, wanted)
         deadline = self.number("deadline")
+        by_launcher = size > 1 and bool(launchers) and source == launchers[0].name
+        store = launchers[0].store(self.environ) if by_launcher else None
         return Settings(
             rank=rank,
             size=size,
             local_rank=local_rank,
-            rendezvous=self.meeting_point(rank, size, launchers, source),
+            rendezvous=self.meeting_point(rank, size, [] if store else launchers, source),
             bind=self.text("bind"),
             listener=self.whole("listener", low=0),
+            store=store,
             key=self.key(),
             job=self.text("job") or (launchers[0].job_id(self.environ) if launchers else "unisono"),
             host=self.text("host") or socket.gethostname(),
@@ -203,6 +126,8 @@ class _Told:
             links=self.choice("links", ("auto", "shm", "staged", "tcp"), "auto"),
             ports=self.ports(),
             trace=self.text("trace"),
+            verbose=self.choice("verbose", ("0", "1"), "0") == "1",
+            verdicts=self.text("verdicts"),
             launcher=source,
         )
 
@@ -281,6 +206,8 @@ class _Told:
         label, text = found
         value = _ALIASES.get(text.lower(), text.lower())
         if value not in valid:
+            from difflib import get_close_matches  # for errors only
+
             near = get_close_matches(value, valid, 1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
             raise ConfigError(f"{label}={text!r}: valid is one of {', '.join(valid)}{hint}")

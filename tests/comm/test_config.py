@@ -56,16 +56,33 @@ def test_an_argument_counts_more_than_a_variable_and_a_variable_more_than_a_laun
     assert read(TORCHRUN | {"UNISONO_RENDEZVOUS": "[::1]:5"}).rendezvous == Address("::1", 5)
 
 
-def test_torchrun_says_where_rank_0_is_but_its_port_is_never_used() -> None:
-    settings = read(TORCHRUN)
+def test_without_torchruns_agent_its_port_is_never_used() -> None:
+    told = {name: text for name, text in TORCHRUN.items() if name != "TORCHELASTIC_USE_AGENT_STORE"}
+    settings = read(told)
     assert place(settings) == (2, 8, 2, "torchrun")
+    assert settings.store is None
     point = settings.meeting_point()
     assert point.host == "node0"
-    assert point == read(TORCHRUN | {"RANK": "5", "LOCAL_RANK": "1"}).rendezvous
-    assert point != read(TORCHRUN | {"TORCHELASTIC_RESTART_COUNT": "1"}).rendezvous
+    assert point == read(told | {"RANK": "5", "LOCAL_RANK": "1"}).rendezvous
+    assert point != read(told | {"TORCHELASTIC_RESTART_COUNT": "1"}).rendezvous
     for port in range(20000, 32768, 500):
-        assert read(TORCHRUN | {"MASTER_PORT": str(port)}).meeting_point().port != port
-    assert read(TORCHRUN | {"LOCAL_WORLD_SIZE": "8"}).meeting_point().host == "127.0.0.1"
+        assert read(told | {"MASTER_PORT": str(port)}).meeting_point().port != port
+    assert read(told | {"LOCAL_WORLD_SIZE": "8"}).meeting_point().host == "127.0.0.1"
+
+
+def test_what_a_launcher_stores_is_where_the_ranks_find_rank_0() -> None:
+    assert read(TORCHRUN).store == ("tcp_store", "node0:29500", "node0")
+    assert read(TORCHRUN | {"LOCAL_WORLD_SIZE": "8"}).store == ("tcp_store", "node0:29500", "127.0.0.1")
+    server = {"PMIX_SERVER_URI41": "prterun@0.0;tcp4://127.0.0.1:4", "PMIX_PREFIX": "/mpi", "LD_LIBRARY_PATH": "/a:/b"}
+    assert read(OPEN_MPI | server).store == ("pmix", "/mpi/lib/openmpi:/mpi/lib:/mpi/lib64:/a:/b", "127.0.0.1")
+    assert read(MPICH).store == ("pmi", "9", "127.0.0.1")
+    assert read(MPICH | {"MPI_LOCALNRANKS": "1"}).store == ("pmi", "9", "")
+    for told in (TORCHRUN, OPEN_MPI | server, MPICH):
+        assert read(told).rendezvous is None
+        explicit = read(told | {"UNISONO_RENDEZVOUS": "10.0.0.1:5"})
+        assert explicit.rendezvous == Address("10.0.0.1", 5)
+        assert explicit.store is not None
+    assert read(TORCHRUN | UNISONO).store is None  # another job than the launcher's
 
 
 def test_open_mpi_on_one_host_meets_on_the_loopback_interface() -> None:
@@ -76,11 +93,12 @@ def test_open_mpi_on_one_host_meets_on_the_loopback_interface() -> None:
         read(OPEN_MPI | {"OMPI_COMM_WORLD_LOCAL_SIZE": "2"}).meeting_point()
 
 
-def test_mpich_needs_a_meeting_point_and_says_so() -> None:
+def test_mpich_without_its_descriptor_needs_a_meeting_point_and_says_so() -> None:
     assert place(read(MPICH)) == (1, 2, 1, "mpich")
+    told = {name: text for name, text in MPICH.items() if name != "PMI_FD"}
     with pytest.raises(ConfigError, match="set UNISONO_RENDEZVOUS=host:port"):
-        read(MPICH).meeting_point()
-    assert read(MPICH | {"UNISONO_JOB": "nightly"}).meeting_point().host == "127.0.0.1"
+        read(told).meeting_point()
+    assert read(told | {"UNISONO_JOB": "nightly"}).meeting_point().host == "127.0.0.1"
 
 
 def test_srun_meets_on_the_first_host_of_the_step() -> None:

@@ -101,9 +101,47 @@ def test_only_rank_0_reads_stdin(script) -> None:
     assert sorted(done.stdout.splitlines()) == ["[0] 'a line\\n'", "[1] ''", "[2] ''"]
 
 
-def test_verbose_says_how_many_ranks_and_hosts(script) -> None:
-    assert run("-v", "-n", 2, script("")).stderr.startswith("unisono: 2 ranks on 1 host, job ")
-    assert run("-n", 2, script("")).stderr == ""
+def test_verbose_says_how_many_ranks_and_hosts_and_by_what_they_are_linked(script, monkeypatch) -> None:
+    text = "import unisono; comm = unisono.init(); comm.duplicate().close(); comm.close()"
+    lines = run("-v", "-n", 3, script(text)).stderr.splitlines()
+    assert lines[-1] == "[0] unisono: 3 ranks on 1 host: 3 pairs by shared memory"
+    assert re.match(r"unisono: job \w+, rendezvous at 127.0.0.1:\d+, started ranks 0 \(pid \d+\), 1 ", lines[0])
+    assert len(lines) == 2
+    assert run("-n", 2, script(text)).stderr == ""
+    monkeypatch.setenv("UNISONO_LINKS", "tcp")
+    assert "3 ranks on 1 host: 3 pairs by TCP" in run("-v", "-n", 3, script(text)).stderr
+    assert run("-v", "-n", 1, script(text)).stderr.splitlines()[-1] == "[0] unisono: 1 rank on 1 host"
+
+
+SOCKETS = """
+import os, subprocess, sys
+def sockets():
+    links = (f"/proc/self/fd/{name}" for name in os.listdir("/proc/self/fd") if int(name) > 2)
+    return sum(os.path.lexists(link) and os.readlink(link).startswith("socket:") for link in links)
+"""
+
+
+def test_rank_0_inherits_the_socket_on_which_the_ranks_meet_and_nobody_else_does(script) -> None:
+    text = f"""{SOCKETS}
+import socket
+before = sockets()
+if rank == 0:
+    listener = socket.socket(fileno=os.dup(int(os.environ["UNISONO_LISTENER"])))
+    assert "%s:%d" % listener.getsockname() == os.environ["UNISONO_RENDEZVOUS"]
+    assert listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
+    listener.close()
+import unisono
+comm = unisono.init()
+child = {SOCKETS!r} + "print(sockets())"
+inherited = subprocess.run([sys.executable, "-c", child], close_fds=False, capture_output=True, text=True).stdout
+print(before, "UNISONO_LISTENER" in os.environ, inherited)
+comm.close()
+print(sockets())
+"""
+    done = run("-n", 2, script(text))
+    assert done.returncode == 0, done.stderr
+    assert lines_of(0, done.stdout) == ["1 True 0", "", "0"]
+    assert lines_of(1, done.stdout) == ["0 False 0", "", "0"]
 
 
 # ---- what is shown
@@ -240,6 +278,43 @@ def test_what_a_rank_said_last_stands_above_the_news_of_its_failure(script) -> N
     assert lines[-1].startswith("unisono: rank 1 ")
 
 
+LOSES = """
+import pathlib, signal, sys, time
+import unisono
+from unisono.errors import PeerLost
+comm = unisono.init()
+here = pathlib.Path(__file__)
+if rank == 1:
+    (here.parent / "lost").touch()
+    raise PeerLost("rank 1 lost rank 0: connection reset")
+while not (here.parent / "lost").exists(): time.sleep(0.01)
+time.sleep(1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("failure", "code", "words"),
+    [
+        ("raise SystemExit(7)", 7, "failed with exit code 7"),
+        ("os.kill(os.getpid(), signal.SIGKILL)", 137, "was killed by SIGKILL"),
+        ("os.kill(os.getpid(), signal.SIGINT); time.sleep(9)", 130, "was killed by SIGINT"),
+    ],
+)
+def test_a_rank_that_lost_another_is_not_to_blame(script, failure: str, code: int, words: str) -> None:
+    done = run("-n", 2, script(LOSES + failure))
+    assert done.returncode == code
+    ours = [line for line in done.stderr.splitlines() if line.startswith("unisono: ")]
+    assert re.fullmatch(r"unisono: rank 1 \(pid \d+\) failed with exit code 1, having lost .*", ours[0])
+    assert re.fullmatch(rf"unisono: rank 0 \(pid \d+\) {words}, before the others did", ours[1])
+
+
+def test_if_nobody_else_failed_who_lost_another_sets_the_exit_code(script) -> None:
+    done = run("-n", 2, "--grace", 0.5, script(LOSES + "time.sleep(100)"))
+    assert done.returncode == 1
+    assert "rank 0 did not end: SIGTERM" in done.stderr
+    assert "before the others did" not in done.stderr
+
+
 def test_death_by_signal_is_named_and_counted_as_a_shell_does(script) -> None:
     done = run("-n", 2, script("import signal\nif rank == 1: os.kill(os.getpid(), signal.SIGSEGV)"))
     assert done.returncode == 128 + signal.SIGSEGV
@@ -354,6 +429,57 @@ except KeyboardInterrupt:
         out, _ = process.communicate(timeout=10)
         assert process.returncode == 0
         assert sorted(out.splitlines()) == ["[0] saved", "[1] saved"]
+
+
+BLOCKED = """
+import pathlib, sys, time
+import unisono
+comm = unisono.init()
+comm.barrier()
+pathlib.Path(sys.argv[1], f"{rank}-{os.getpid()}").touch()
+if rank == 3: time.sleep(100)
+try:
+    comm.barrier()
+except BaseException as error:
+    print(time.monotonic(), type(error).__name__, error)
+    raise
+"""
+
+
+@pytest.fixture
+def blocked(script, tmp_path: Path):
+    """A job of four ranks, three of which are blocked in a call, and their processes."""
+    process = start("-n", 4, script(BLOCKED), tmp_path)
+    assert eventually(lambda: len(list(tmp_path.glob("?-*"))) == 4, 20)
+    time.sleep(0.2)  # on their way into the call
+    process.pids = {int(path.name[0]): int(path.name[2:]) for path in tmp_path.glob("?-*")}  # type: ignore[attr-defined]
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def test_ctrl_c_reaches_ranks_that_are_blocked_in_a_call_within_a_tenth_of_a_second(blocked) -> None:
+    begin = time.monotonic()
+    os.killpg(blocked.pid, signal.SIGINT)
+    out, _ = blocked.communicate(timeout=20)
+    assert blocked.returncode == 130
+    for rank in range(3):
+        (line,) = lines_of(rank, out)
+        when, kind = line.split()[:2]
+        # Who hears of another's interrupt before its own has come says so.
+        assert kind in ("KeyboardInterrupt", "PeerLost")
+        assert float(when) - begin < 0.1 + 0.9  # much of it for other tests, which run meanwhile
+    assert "KeyboardInterrupt" in out
+
+
+def test_an_interrupted_rank_is_named_by_the_others_and_blamed_by_the_launcher(blocked) -> None:
+    os.kill(blocked.pids[1], signal.SIGINT)
+    out, err = blocked.communicate(timeout=20)
+    assert blocked.returncode == 130
+    for rank in (0, 2):
+        (line,) = lines_of(rank, out)
+        assert re.search(r" PeerLost rank 1 \(host \S+, pid \d+\) was interrupted in barrier$", line)
+    assert re.search(r"unisono: rank 1 \(pid \d+\) was killed by SIGINT", err)
 
 
 def test_nothing_survives_a_launcher_that_is_killed(waiting) -> None:

@@ -14,6 +14,7 @@ from .._native import Executor, Inbox, scale
 from ..errors import ConfigError
 from ..schedule.layout import EqualBlocks, UnequalBlocks
 from . import objects
+from .alarm import Alarm
 from .arguments import counts_of_rows, seconds, whole
 from .arrays import Array, is_value, new_array, readable, writable
 from .call import Call, PremultipliedSum
@@ -30,7 +31,7 @@ def in_one_turn(method: Callable[Concatenate[Communicator, P], T]) -> Callable[C
 
     @wraps(method)
     def in_turn(comm: Communicator, /, *arguments: P.args, **options: P.kwargs) -> T:
-        return comm._runner.in_turn(lambda: method(comm, *arguments, **options))
+        return comm._runner.in_turn(lambda: method(comm, *arguments, **options), method.__name__)
 
     return in_turn
 
@@ -55,6 +56,7 @@ class Communicator:
         allow_pickle: bool = False,
         inbox: Inbox | None = None,
         sharing: Sharing | None = None,
+        alarm: Alarm | None = None,
         on_close: Callable[[], None] = lambda: None,
         regroup: Callable[[Communicator, list[int]], Communicator | None] = lambda comm, members: None,
     ) -> None:
@@ -63,7 +65,7 @@ class Communicator:
         self.links = links or []  # by rank: how it is reached, "shm" or "tcp"; "self" is this one
         self.deadline = deadline
         self.allow_pickle = allow_pickle
-        self._runner = Runner(executor, rank, size, sharing)
+        self._runner = Runner(executor, rank, size, sharing, alarm)
         self._inbox = inbox
         self._regroup = regroup
         self._give_up = weakref.finalize(self, on_close)  # also for who forgets to close
@@ -89,11 +91,12 @@ class Communicator:
         Calls run in the order in which they are made; the arrays are not to be touched before the handle is done.
         """
         function = getattr(self, call, None) if isinstance(call, str) and not call.startswith("_") else None
-        if call in ("start", "close", "stats") or not callable(function):
+        if call in ("start", "close", "stats", "empty") or not callable(function):
             raise ConfigError(f'there is no call {call!r} to start; give its name, such as start("allreduce", x)')
         if self._runner.closed:
             raise ConfigError(f"{call} cannot be started: this communicator is closed")
-        return Handle(self._runner.start(partial(function, *arguments, **options)), call)
+        future = self._runner.start(partial(function, *arguments, **options))
+        return Handle(future, call, lambda error: self._runner.explain(error, call))
 
     @in_one_turn
     def split(self, color: int | None, key: int = 0) -> Communicator | None:

@@ -6,6 +6,7 @@ fails says so (`abort`); rank 0 passes it on, so every rank raises the same firs
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from math import inf
@@ -30,6 +31,7 @@ class Control:
         self.channels = dict(channels)
         self.failure: UnisonoError | None = None
         self.closed = False
+        self.talking = threading.RLock()  # held by the thread that reads or writes
         self._exchanges = 0
 
     @property
@@ -71,9 +73,12 @@ class Control:
 
     def abort(self, error: UnisonoError) -> None:
         """Tells everybody that can be told why this ends here. The first cause counts. Never raises."""
-        if self.failure:
-            return
-        self.failure = error
+        with self.talking:
+            first, self.failure = not self.failure, self.failure or error
+            if first:
+                self._flood(error)
+
+    def _flood(self, error: UnisonoError) -> None:
         body = {"error": type(error).__name__, "message": str(error)[:100_000], "by": self.rank}
         with suppress(Exception), Loop() as loop:
             waiting = [
@@ -133,7 +138,7 @@ class Control:
 
         seconds = inf if deadline is None else deadline
         try:
-            with Loop() as loop:
+            with self.talking, Loop() as loop:
                 for rank, talk in talks.items():
                     loop.start(keep(rank, talk))
                 loop.run(lambda: len(results) == len(talks), monotonic() + seconds)

@@ -73,6 +73,7 @@ class Loop:
     def __init__(self) -> None:
         self._selector = DefaultSelector()
         self._tasks: dict[Task, None] = {}
+        self._parked: dict[socket.socket, tuple[Task, ...]] = {}  # who waits for it; what the selector has, but faster
 
     def __enter__(self) -> Loop:
         return self
@@ -143,19 +144,21 @@ class Loop:
         sock, events, _ = task.wait
         if sock is None:
             return
-        try:
-            key = self._selector.get_key(sock)
-        except KeyError:
-            self._selector.register(sock, events, [task])
+        others = self._parked.get(sock, ())
+        self._parked[sock] = tasks = (*others, task)
+        if not others:
+            self._selector.register(sock, events, tasks)
         else:
-            self._selector.modify(sock, key.events | events, [*key.data, task])
+            for other in others:
+                events |= other.wait.events
+            self._selector.modify(sock, events, tasks)
 
     def _unpark(self, task: Task) -> None:
         sock = task.wait.sock
         task.wait = Wait(None)
         if sock is None:
             return
-        rest = [x for x in self._selector.get_key(sock).data if x is not task]
+        rest = [x for x in self._parked.pop(sock) if x is not task]
         self._selector.unregister(sock)
         for other in rest:
             self._park(other)

@@ -23,6 +23,7 @@ MAGIC, VERSION = b"UNIS", 1
 HEADER = struct.Struct("!4sBBHI")
 MOST_FROM_STRANGERS = 4 << 10
 MOST = 1 << 20
+_JSON = json.JSONEncoder(separators=(",", ":"))
 
 T = TypeVar("T")
 
@@ -77,7 +78,7 @@ class Frame(NamedTuple):
 
 def encode(kind: Kind, body: dict[str, Any]) -> bytes:
     try:
-        data = json.dumps(body, separators=(",", ":")).encode()
+        data = _JSON.encode(body).encode()
     except (TypeError, ValueError, RecursionError) as error:
         raise ConfigError(f"a control message has to be JSON: {error}") from error
     if len(data) > MOST:

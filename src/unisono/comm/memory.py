@@ -17,8 +17,8 @@ PAGE = 4096
 STAGE_BYTES = 1 << 20
 """What a rank has for blocks that others cannot use where they are, twice."""
 
-MEMORY_FOR_RINGS = 64 << 20
-"""All rings that one rank reads from have at most so many bytes together."""
+MEMORY_FOR_RINGS = 256 << 20
+"""All rings of a job on one host have at most so many bytes together: zeroing them is part of the start."""
 
 LONGEST_RING, SHORTEST_RING = 1 << 20, 1 << 12
 
@@ -35,7 +35,7 @@ def make_inbox(ranks: int) -> Inbox:
 
 def ring_bytes(ranks: int) -> int:
     """The size of a ring, a power of two."""
-    fitting = MEMORY_FOR_RINGS // ranks
+    fitting = max(1, MEMORY_FOR_RINGS // ranks**2)
     return max(SHORTEST_RING, min(LONGEST_RING, 1 << (fitting.bit_length() - 1)))
 
 

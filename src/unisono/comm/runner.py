@@ -5,8 +5,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,10 +19,14 @@ from ..schedule.conditions import COLLECTIVES
 from ..schedule.layout import EqualBlocks, Layout
 from ..schedule.schedule import Schedule
 from ..tune.select import is_reproducible, select
+from .alarm import Alarm
 from .arrays import Array
 from .call import Call, layout_key
 from .plans import OffsetOf, Sharing, make_plan
 from .programs import Programs
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
 
 MOST_PREPARED = 1024
 Offsets = NDArray[np.uint64]
@@ -41,9 +44,17 @@ class Shape(NamedTuple):
 class Runner:
     """The calls of one rank. They run in the order in which they were made, in whatever thread that was."""
 
-    def __init__(self, executor: Executor, rank: int, size: int, sharing: Sharing | None = None) -> None:
+    def __init__(
+        self,
+        executor: Executor,
+        rank: int,
+        size: int,
+        sharing: Sharing | None = None,
+        alarm: Alarm | None = None,
+    ) -> None:
         self.rank, self.size = rank, size
         self._sharing = sharing
+        self._alarm = alarm
         self.used: Counter[str] = Counter()
         self._executor: Executor | None = executor
         self._programs = Programs(rank, size)
@@ -76,33 +87,48 @@ class Runner:
         """Run a function, which makes calls, after all that was started before."""
         with self._order:
             if self._pool is None:
+                from concurrent.futures import ThreadPoolExecutor  # takes time to import, and not all need it
+
                 self._pool = ThreadPoolExecutor(1, "unisono")
             future = self._last = self._pool.submit(self._work, function)
             return future
 
     def run(self, call: Call, source: Array, target: Array, shape: Shape, deadline: float) -> None:
         """Run one call."""
-        self.in_turn(lambda: self._run(call, source, target, shape, deadline))
+        self.in_turn(lambda: self._run(call, source, target, shape, deadline), call.collective)
 
     def exchange(self, x: Array | None, to: int | None, out: Array | None, source: int | None, deadline: float) -> None:
         """Send x to one rank and receive out from another; either may be left out."""
-        self.in_turn(lambda: self._exchange(x, to, out, source, deadline))
+        call = "sendrecv" if x and out else "send" if x else "recv"
+        self.in_turn(lambda: self._exchange(x, to, out, source, deadline), call)
 
-    def in_turn(self, function: Callable[[], T]) -> T:
+    def explain(self, error: BaseException, call: str) -> BaseException:
+        """What to raise where a call ended with this error."""
+        return self._alarm.explain(error, call) if self._alarm else error
+
+    def in_turn(self, function: Callable[[], T], call: str) -> T:
         """Run a function, which makes calls, here and now, unless asynchronous ones are under way: then after them.
 
         No call of another thread comes in between. Who has the turn already goes on: to wait for the asynchronous
         calls, which wait for the turn, would never end.
         """
-        last, me = self._last, threading.get_ident()
-        if last is not None and not last.done() and me not in (self._worker, self._has_turn):
-            return self.start(lambda: self.in_turn(function)).result()
-        with self._turn:
-            before, self._has_turn = self._has_turn, me
-            try:
-                return function()
-            finally:
-                self._has_turn = before
+        if self._alarm and self._alarm.cause:
+            raise self._alarm.cause
+        try:
+            last, me = self._last, threading.get_ident()
+            if last is not None and not last.done() and me not in (self._worker, self._has_turn):
+                return self.start(lambda: self.in_turn(function, call)).result()
+            with self._turn:
+                before, self._has_turn = self._has_turn, me
+                try:
+                    return function()
+                finally:
+                    self._has_turn = before
+        except BaseException as error:
+            cause = self.explain(error, call)
+            if cause is error:
+                raise
+            raise cause from None
 
     def _exchange(
         self, x: Array | None, to: int | None, out: Array | None, source: int | None, deadline: float

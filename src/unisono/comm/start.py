@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,10 @@ import numpy as np
 
 from ..config import LOOPBACK, Settings, parse_address, read_settings
 from ..errors import ConfigError, UnisonoError
+from .alarm import Alarm
+from .introduction import introduce_ranks
 from .rendezvous import listen
+from .verdict import tell_launcher
 from .wiring import Wiring, wire
 
 if TYPE_CHECKING:
@@ -30,7 +34,10 @@ def init(*, allow_pickle: bool = False, **arguments: Any) -> Communicator:
     Arguments take precedence over UNISONO_* variables, and these over those of torchrun, mpirun and srun.
     ``allow_pickle`` allows the calls on objects, which run code that the other ranks send.
     """
-    return join(read_settings(**arguments), allow_pickle=allow_pickle)
+    settings = introduce_ranks(read_settings(**arguments))
+    if settings.verdicts:
+        tell_launcher(settings.verdicts, settings.rank)
+    return join(settings, allow_pickle=allow_pickle)
 
 
 def join(settings: Settings, *, allow_pickle: bool) -> Communicator:
@@ -52,6 +59,9 @@ def join(settings: Settings, *, allow_pickle: bool) -> Communicator:
         return os.dup(inboxes[0].descriptor())
 
     wiring = wire(settings, share_inbox)
+    if settings.verbose and wiring.rank == 0:
+        print(f"unisono: {wiring.summary()}", file=sys.stderr, flush=True)
+    alarm = Alarm(wiring.control)
     try:
         inbox = inboxes[0] if inboxes else make_inbox(1)
         executor = Executor(
@@ -61,12 +71,19 @@ def join(settings: Settings, *, allow_pickle: bool) -> Communicator:
             list(wiring.inboxes.items()),
             [(peer, sock.detach()) for peer, sock in wiring.sockets.items()],
             list(wiring.pids.items()),
+            alarm.descriptor,
             ranks_on_host=len(wiring.local_ranks),
         )
         sharing = agree_on_sharing(executor, wiring, staged=settings.links == "staged")
     except BaseException:
+        alarm.close()
         wiring.close()
         raise
+
+    def close() -> None:
+        alarm.close()
+        wiring.close()
+
     return Communicator(
         executor,
         rank=wiring.rank,
@@ -78,7 +95,8 @@ def join(settings: Settings, *, allow_pickle: bool) -> Communicator:
         allow_pickle=allow_pickle,
         inbox=inbox,
         sharing=sharing,
-        on_close=wiring.close,
+        alarm=alarm,
+        on_close=close,
         regroup=Regroup(settings),
     )
 
@@ -119,6 +137,7 @@ class Regroup:
             local_rank=None,
             rendezvous=parse_address("rendezvous", text) if text else None,
             listener=listener.detach() if listener else None,
+            verbose=False,
             job=f"{self._settings.job}.{number}.{members[0]}",
         )
         return join(settings, allow_pickle=comm.allow_pickle)

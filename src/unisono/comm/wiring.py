@@ -14,6 +14,7 @@ import mmap
 import os
 import socket
 import struct
+from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
@@ -47,6 +48,16 @@ class Wiring:
     sockets: dict[int, socket.socket]  # to all others
     control: Control
     pids: dict[int, int] = field(default_factory=dict)  # of those that share memory, as this process sees them
+    pairs: Counter[str] = field(default_factory=Counter)  # on rank 0: how many pairs of ranks have which link
+
+    def summary(self) -> str:
+        """On rank 0: ``4 ranks on 2 hosts: 2 pairs by shared memory, 4 pairs by TCP``."""
+        ranks, hosts = (
+            f"{n} {word}{'s' * (n > 1)}" for n, word in ((self.size, "rank"), (len(set(self.hosts)), "host"))
+        )
+        shared, wired = self.pairs[SHARED], self.pairs[WIRED]
+        links = [f"{n} pair{'s' * (n > 1)} by {link}" for n, link in ((shared, "shared memory"), (wired, "TCP")) if n]
+        return f"{ranks} on {hosts}{': ' * bool(links)}{', '.join(links)}"
 
     @property
     def links(self) -> list[str]:
@@ -320,6 +331,7 @@ class _Pairs:
             sockets=self.sockets,
             control=self.control,
             pids=self.pids,
+            pairs=Counter(mark for rank, row in self.rows.items() for mark in str(row.get("row"))[:rank]),
         )
 
 

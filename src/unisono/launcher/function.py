@@ -17,6 +17,7 @@ from typing import Any, Self
 from ..errors import ConfigError, DeadlineExceeded, PeerLost, UnisonoError
 from .ending import Ending
 from .job import Job, check_ranks
+from .meeting import Meeting
 from .output import CHUNK, Source
 from .rank import Crew, Rank, describe_end, die_with
 from .worker import LENGTH_BYTES, Report, main_of_fork
@@ -60,7 +61,8 @@ class _Call:
     def __init__(self, function: Callable[..., Any], arguments: tuple[Any, ...], job: Job) -> None:
         self._function = function
         self._arguments = arguments
-        self._job = job
+        self._meeting = Meeting(job)
+        self._job = self._meeting.job
         self._sources: list[Source] = []
         self._results: list[_Result] = []
         self._seen: dict[int, float] = {}  # when we saw a rank end
@@ -68,6 +70,7 @@ class _Call:
         self._cleanup = ExitStack()
 
     def __enter__(self) -> Self:
+        self._cleanup.callback(self._meeting.close)
         self._selector = self._cleanup.enter_context(selectors.DefaultSelector())
         self._cleanup.callback(self._close_pipes)
         self._crew = self._cleanup.enter_context(Crew())
@@ -93,6 +96,7 @@ class _Call:
             with _Pipes() as pipes:
                 self._receive(number, pipes)
                 rank = start_one(number, pipes)
+                self._meeting.close()
                 self._selector.register(rank.ended, selectors.EVENT_READ, rank)
 
     def _receive(self, number: int, pipes: _Pipes) -> None:
@@ -104,24 +108,25 @@ class _Call:
             self._selector.register(pipe, selectors.EVENT_READ, source)
 
     def _spawn(self, number: int, pipes: _Pipes, file: int) -> Rank:
+        files = (file, pipes.result[1], *self._meeting.descriptors())
         path = [entry for entry in sys.path if isinstance(entry, str)]
         code = (
             f"import sys; sys.path[:] = {path!r}; "
-            f"from unisono.launcher.worker import main; main({file}, {pipes.result[1]}, {os.getpid()})"
+            f"from unisono.launcher.worker import main; main({os.getpid()}, *{files})"
         )
         process = subprocess.Popen(
             [sys.executable, "-c", code],
             stdin=subprocess.DEVNULL,
             stdout=pipes.out[1],
             stderr=pipes.err[1],
-            env=self._job.environment(number),
+            env=self._job.environment(number, self._meeting.variables()),
             start_new_session=True,  # prctl is called by main(): this process may have threads, so no preexec_fn
-            pass_fds=(file, pipes.result[1]),
+            pass_fds=files,
         )
         return self._crew.add(number, process.pid, process.wait)
 
     def _fork(self, number: int, pipes: _Pipes) -> Rank:
-        environment = self._job.environment(number)
+        environment = self._job.environment(number, self._meeting.variables())
         bind = die_with(os.getpid())
         for stream in (sys.stdout, sys.stderr):
             stream.flush()  # else both copies write what is buffered

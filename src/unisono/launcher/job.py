@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-import socket
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from .. import config
@@ -12,6 +12,7 @@ from ..errors import ConfigError
 
 MOST_RANKS = 1024  # on one host
 KEY_BYTES = 32
+OF_ONE_LAUNCHER = {"UNISONO_LISTENER", "UNISONO_VERDICTS"}  # descriptors, which an outer job may have left
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,7 @@ class Job:
     local_size: int
     nodes: int = 1
     node_rank: int = 0
-    rendezvous: str = field(default_factory=lambda: free_address())
+    rendezvous: str = ""  # empty: on this host, where the launcher finds a port
     key: str = field(default_factory=lambda: secrets.token_hex(KEY_BYTES), repr=False)
     name: str = field(default_factory=lambda: secrets.token_hex(4))
 
@@ -44,26 +45,13 @@ class Job:
             "UNISONO_JOB": self.name,
         }
 
-    def environment(self, local_rank: int) -> dict[str, str]:
+    def environment(self, local_rank: int, more: Mapping[str, str]) -> dict[str, str]:
         """The caller's environment with our variables, and defaults where it says nothing."""
         defaults = {"PYTHONUNBUFFERED": "1"}  # lines appear when they are printed, not when 8 KiB are full
         if self.local_size > 1:
             defaults["OMP_NUM_THREADS"] = "1"  # else every rank starts a thread per core
-        inherited = {
-            name: text for name, text in config.inherited().items() if name != "UNISONO_LISTENER"
-        }  # of an outer job
-        return {**defaults, **inherited, **self.variables(local_rank)}
-
-
-def free_address() -> str:
-    """A loopback address whose port is free now; rank 0 binds it.
-
-    Another process may take the port in between. The kernel hands out ephemeral ports at random, so that is rare, and
-    rank 0 then says so; a socket passed on to rank 0 would need a second way to find it.
-    """
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{listener.getsockname()[1]}"
+        inherited = {name: text for name, text in config.inherited().items() if name not in OF_ONE_LAUNCHER}
+        return {**defaults, **inherited, **self.variables(local_rank), **more}
 
 
 def describe_job(ranks: int, *, nodes: int = 1, node_rank: int | None = None, rendezvous: str | None = None) -> Job:
@@ -76,7 +64,7 @@ def describe_job(ranks: int, *, nodes: int = 1, node_rank: int | None = None, re
     if nodes == 1:
         if node_rank:
             raise ConfigError(f"--node-rank {node_rank}: the only host of a job is number 0; see --nnodes")
-        return Job(ranks, rendezvous=rendezvous) if rendezvous else Job(ranks)
+        return Job(ranks, rendezvous=rendezvous or "")
     if node_rank is None:
         raise ConfigError(f"--nnodes {nodes} needs --node-rank: 0 on the first host, up to {nodes - 1} on the last")
     if not 0 <= node_rank < nodes:

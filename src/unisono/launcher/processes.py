@@ -7,7 +7,7 @@ import selectors
 import signal
 import subprocess
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import BinaryIO
 
@@ -15,9 +15,11 @@ from ..errors import ConfigError
 from .ending import GRACE, Ending
 from .interrupt import Interrupts
 from .job import Job
+from .meeting import Meeting
 from .output import Pump, Screen
 from .place import Here, Place
 from .rank import Crew, Rank, describe_end, exit_code
+from .verdicts import Verdicts
 
 STREAMS = {"out": 1, "err": 2}
 # Wrappers (timeout, uv, make) pass on a Ctrl-C that the terminal has already sent to everyone: that is one, not two.
@@ -37,16 +39,16 @@ def run_job(
     """The exit code of the first rank that fails, or 0. Ranks are started on this host, or at another place."""
     screens = {stream: Screen(fd, labelled=not _bare(job, fd)) for stream, fd in STREAMS.items()}
     pump = Pump(screens["out"], screens["err"])
-    with Interrupts() as interrupts:
+    with Interrupts() as interrupts, closing(Meeting(job)) as meeting, closing(Verdicts()) as verdicts:
         try:
             with Crew() as crew:
-                starter = _Starter(command, job, crew, pump, log_dir, tee, place or Here())
+                starter = _Starter(command, meeting, verdicts, crew, pump, log_dir, tee, verbose, place or Here())
                 for local_rank in range(job.local_size):
                     starter.start(local_rank)
                 pump.start()  # not earlier: a process with threads is not forked lightly
                 if verbose:
-                    pump.say(_summary(job, crew))
-                return _Watch(crew, interrupts, pump, grace).until_all_have_ended()
+                    pump.say(_summary(meeting.job, crew))
+                return _Watch(crew, interrupts, pump, verdicts, grace).until_all_have_ended()
         finally:
             pump.finish(impatient=lambda: bool(interrupts.take()))
 
@@ -57,19 +59,30 @@ def _bare(job: Job, fd: int) -> bool:
 
 
 def _summary(job: Job, crew: Crew) -> str:
-    count = f"{job.size} rank{'s' * (job.size > 1)} on {job.nodes} host{'s' * (job.nodes > 1)}"
-    pids = ", ".join(str(rank.pid) for rank in crew.ranks)
-    return f"{count}, job {job.name}, rendezvous at {job.rendezvous}, pids here {pids}"
+    pids = ", ".join(f"{rank.number} (pid {rank.pid})" for rank in crew.ranks)
+    return f"job {job.name}, rendezvous at {job.rendezvous}, started rank{'s' * (job.local_size > 1)} {pids}"
 
 
 class _Starter:
     """Where each rank's streams lead, and its process."""
 
     def __init__(
-        self, command: list[str], job: Job, crew: Crew, pump: Pump, log_dir: Path | None, tee: bool, place: Place
+        self,
+        command: list[str],
+        meeting: Meeting,
+        verdicts: Verdicts,
+        crew: Crew,
+        pump: Pump,
+        log_dir: Path | None,
+        tee: bool,
+        verbose: bool,
+        place: Place,
     ) -> None:
         self._command = command
-        self._job = job
+        self._job = meeting.job
+        self._meeting = meeting
+        self._verdicts = verdicts
+        self._verbose = {"UNISONO_VERBOSE": "1"} if verbose else {}
         self._crew = crew
         self._pump = pump
         self._log_dir = log_dir
@@ -78,6 +91,7 @@ class _Starter:
 
     def start(self, local_rank: int) -> None:
         number = self._job.rank(local_rank)
+        more = {**self._verbose, **self._meeting.variables(), **self._verdicts.variables()}
         with ExitStack() as ours:  # closed when the rank has its copies
             try:
                 streams = {stream: self._open(ours, number, stream) for stream in STREAMS}
@@ -90,13 +104,15 @@ class _Starter:
                         stdin=None if number == 0 else subprocess.DEVNULL,
                         stdout=streams["out"],
                         stderr=streams["err"],
-                        env=self._job.environment(local_rank),
+                        env=self._job.environment(local_rank, more),
                         start_new_session=True,
                         preexec_fn=prepare,
+                        pass_fds=(*self._meeting.descriptors(), *self._verdicts.descriptors()),
                     )
             except OSError as error:
                 what = str(error.filename or self._command[0])
                 raise ConfigError(f"cannot start rank {number}: {error.strerror}: {what!r}") from error
+            self._meeting.close()
             self._crew.add(number, process.pid, process.wait)
 
     def _open(self, ours: ExitStack, number: int, stream: str) -> int | None:
@@ -118,12 +134,14 @@ class _Starter:
 class _Watch:
     """Waits for the ranks; after the first failure, or when told to, sees that all of them end."""
 
-    def __init__(self, crew: Crew, interrupts: Interrupts, pump: Pump, grace: float) -> None:
+    def __init__(self, crew: Crew, interrupts: Interrupts, pump: Pump, verdicts: Verdicts, grace: float) -> None:
         self._crew = crew
         self._interrupts = interrupts
         self._pump = pump
+        self._verdicts = verdicts
         self._ending = Ending(grace)
-        self._failed: Rank | None = None
+        self._failed: Rank | None = None  # the one to blame, as far as we know
+        self._signalled = False  # by us: from then on, ranks end because we want it
         self._told: signal.Signals | None = None
         self._told_at = 0.0
 
@@ -146,14 +164,22 @@ class _Watch:
 
     def _note_failure(self, ended: list[Rank]) -> None:
         failed = [rank for rank in ended if rank.returncode]
-        if not failed or self._failed or self._told:
+        if not failed or self._told or self._signalled:
             return
         # Of those that we see together, one that was killed cannot have learned of another's failure.
-        self._failed = first = min(failed, key=lambda rank: (rank.returncode or 0) > 0)
-        assert first.returncode
-        others = f"; the others have {self._ending.grace:g} s to end" if self._crew.running else ""
-        self._pump.say(f"{first} {describe_end(first.returncode)}{others}", after=first.number)
-        self._ending.begin()
+        worst = min(failed, key=lambda rank: (self._verdicts.innocence(rank), (rank.returncode or 0) > 0))
+        assert worst.returncode
+        how = f"{worst} {describe_end(worst.returncode)}"
+        if self._failed is None:
+            because = ", having lost another" if self._verdicts.is_victim(worst) else ""
+            others = f"; the others have {self._ending.grace:g} s to end" if self._crew.running else ""
+            self._pump.say(f"{how}{because}{others}", after=worst.number)
+            self._ending.begin()
+        elif self._verdicts.innocence(worst) < self._verdicts.innocence(self._failed):
+            self._pump.say(f"{how}, before the others did", after=worst.number)
+        else:
+            return
+        self._failed = worst
 
     def _pass_on(self, number: signal.Signals) -> None:
         now = time.monotonic()
@@ -171,6 +197,7 @@ class _Watch:
         if number is None or not running:
             return
         names = ", ".join(str(rank.number) for rank in running)
+        self._signalled = True
         self._pump.say(f"rank{'s' * (len(running) > 1)} {names} did not end: {number.name}")
         for rank in running:
             rank.signal(number)

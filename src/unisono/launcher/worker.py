@@ -71,10 +71,10 @@ def work(function: Callable[..., Any], arguments: tuple[Any, ...], results: int)
     return 1 if report.raised else 0
 
 
-def main(call_file: int, results: int, parent: int) -> None:
+def main(parent: int, call_file: int, results: int, *others: int) -> None:
     """A fresh interpreter as a rank: the function and its arguments are in a file in memory."""
     die_with(parent)()
-    for fd in (call_file, results):
+    for fd in (call_file, results, *others):
         os.set_inheritable(fd, False)
     with mmap.mmap(call_file, 0, prot=mmap.PROT_READ) as memory:
         function, arguments = pickle.loads(memory)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from difflib import get_close_matches
 from typing import Any, TypeVar
 
 import numpy as np
@@ -209,6 +208,8 @@ def find(collective: str, name: str) -> Algorithm:
 def _choose(name: str, known: dict[str, T], kind: str) -> T:
     if name in known:
         return known[name]
+    from difflib import get_close_matches  # for errors only
+
     near = get_close_matches(name, known, n=1, cutoff=0.4)
     hint = f"did you mean {near[0]!r}?" if near else "there are: " + ", ".join(known)
     raise ScheduleError(f"no {kind} is called {name!r}; {hint}")

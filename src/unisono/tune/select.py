@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import lru_cache
 
 from ..interpret.explain import explain
-from ..interpret.fold import folds_from_the_left
 from ..interpret.machine import Link, Machine
 from ..schedule.catalog import find
 from ..schedule.schedule import Schedule
@@ -35,4 +34,6 @@ def _best(collective: str, p: int, nbytes: int, reproducible: bool) -> tuple[str
 @lru_cache(4096)
 def is_reproducible(collective: str, name: str, p: int) -> bool:
     """Does the algorithm fold from the left, so that its bits depend on nothing but the operands?"""
+    from ..interpret.fold import folds_from_the_left  # only who asks for it pays for the import
+
     return folds_from_the_left(find(collective, name).schedule(p))
