@@ -10,12 +10,13 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <map>
 #include <thread>
 
 #include "base/error.hpp"
 #include "bind/bind.hpp"
 #include "transport/shm/ring_link.hpp"
-#include "transport/tcp/tcp_link.hpp"
+#include "transport/tcp/striped_link.hpp"
 
 namespace nb = nanobind;
 
@@ -51,8 +52,10 @@ std::vector<std::unique_ptr<Link>> links(int rank, int size, const std::shared_p
         auto theirs = std::make_shared<Inbox>(Inbox::open(duplicate(descriptor)));
         result.at(static_cast<std::size_t>(peer)) = std::make_unique<RingLink>(inbox, rank, theirs, peer);
     }
-    for (const auto& [peer, descriptor] : sockets)
-        result.at(static_cast<std::size_t>(peer)) = std::make_unique<TcpLink>(Fd(descriptor));
+    std::map<int, std::vector<Fd>> streams;
+    for (const auto& [peer, descriptor] : sockets) streams[peer].emplace_back(descriptor);
+    for (auto& [peer, descriptors] : streams)
+        result.at(static_cast<std::size_t>(peer)) = link_over(std::move(descriptors));
     return result;
 }
 
@@ -120,7 +123,7 @@ void executor(nb::module_& module) {
             nb::arg("rank"), nb::arg("size"), nb::arg("inbox").none(), nb::arg("inboxes"), nb::arg("sockets"),
             nb::arg("processes"), nb::arg("ranks_on_host"),
             "Takes over sockets and processes (pidfd), and maps the peers' inboxes: pairs of peer and "
-            "descriptor.")
+            "descriptor. Several sockets of a peer share its bytes, in the order that both ends agreed on.")
         .def("run", &run, nb::arg("program"), nb::arg("source"), nb::arg("target"), nb::arg("sizes"),
              nb::arg("in_offsets"), nb::arg("out_offsets"), nb::arg("dtype"), nb::arg("op"),
              nb::arg("fingerprint"), nb::arg("deadline"), nb::arg("pairwise") = false,
