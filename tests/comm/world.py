@@ -23,22 +23,23 @@ def socket_pair() -> tuple[socket.socket, socket.socket]:
     return one, other
 
 
-def executors(p: int, links: str) -> list[Executor]:
-    """A fully connected group: links is "tcp", "shm", or "mixed" (two hosts)."""
+def executors(p: int, links: str, streams: int = 1) -> list[Executor]:
+    """A fully connected group: links is "tcp", "shm", or "mixed" (two hosts); streams are TCP connections per pair."""
     inboxes = [Inbox(p, RING_BYTES) for _ in range(p)]
-    sockets: dict[tuple[int, int], int] = {}
+    sockets: dict[tuple[int, int], list[int]] = {}
     for a in range(p):
         for b in range(a):
             if links == "tcp" or (links == "mixed" and (a < p // 2) != (b < p // 2)):
-                one, other = socket_pair()
-                sockets[a, b], sockets[b, a] = one.detach(), other.detach()
+                pairs = [socket_pair() for _ in range(streams)]
+                sockets[a, b] = [one.detach() for one, _ in pairs]
+                sockets[b, a] = [other.detach() for _, other in pairs]
     return [
         Executor(
             rank,
             p,
             inboxes[rank],
             [(peer, inboxes[peer].descriptor()) for peer in range(p) if peer != rank and (rank, peer) not in sockets],
-            [(peer, sockets[rank, peer]) for peer in range(p) if (rank, peer) in sockets],
+            [(peer, descriptor) for peer in range(p) for descriptor in sockets.get((rank, peer), [])],
             [],
             ranks_on_host=p,
         )
@@ -49,11 +50,13 @@ def executors(p: int, links: str) -> list[Executor]:
 class World:
     """p ranks that run the same function at once."""
 
-    def __init__(self, p: int, links: str = "shm", deadline: float = 20.0, *, allow_pickle: bool = False) -> None:
+    def __init__(
+        self, p: int, links: str = "shm", deadline: float = 20.0, *, allow_pickle: bool = False, streams: int = 1
+    ) -> None:
         self.p = p
         self.ranks = [
             Communicator(executor, rank=rank, size=p, deadline=deadline, allow_pickle=allow_pickle)
-            for rank, executor in enumerate(executors(p, links))
+            for rank, executor in enumerate(executors(p, links, streams))
         ]
 
     def run(self, function: Callable[[Communicator], Any]) -> list[Any]:

@@ -58,7 +58,7 @@ def join(settings: Settings, *, allow_pickle: bool) -> Communicator:
             wiring.size,
             inboxes[0] if inboxes else None,
             list(wiring.inboxes.items()),
-            [(peer, sock.detach()) for peer, sock in wiring.sockets.items()],
+            [(peer, sock.detach()) for peer, streams in wiring.sockets.items() for sock in streams],
             [(peer, os.pidfd_open(pid)) for peer, pid in wiring.pids.items()],
             ranks_on_host=len(wiring.local_ranks),
         )
