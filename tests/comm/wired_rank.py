@@ -83,13 +83,13 @@ def misbehave(options: dict[str, str]) -> None:
     if "no-descriptors" in options:
         frames._send_descriptor = lambda sock, data, descriptor: sock.send(data)
     wrong: dict[str, Any] = {"port": 1} if "wrong-port" in options else {}
-    wrong |= {"addresses": ["10.77.0.9"]} if "wrong-address" in options else {}
+    before = [options["silent-first"]] if "silent-first" in options else []
     card = doors.Doors.card
 
     def announce(self: doors.Doors, way: str) -> Card:
         right = card(self, way)
-        first = [options["silent-first"]] if "silent-first" in options else []
-        return replace(right, **{"addresses": [*first, *right.addresses]} | wrong)
+        addresses = ["10.77.0.9"] if "wrong-address" in options else right.addresses
+        return replace(right, addresses=[*before, *addresses], **wrong)
 
     doors.Doors.card = announce  # type: ignore[method-assign]
     if "lose-stream" in options:
