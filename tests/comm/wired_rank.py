@@ -101,8 +101,8 @@ def lose_once(stream: int) -> None:
     call = wiring._Pairs.call
     lost: list[int] = []
 
-    def call_or_lose(self: wiring._Pairs, card: Card, where: Address, number: int) -> Talk[None]:
-        yield from call(self, card, where, number)
+    def call_or_lose(self: wiring._Pairs, card: Card, where: Address, number: int, seconds: float) -> Talk[None]:
+        yield from call(self, card, where, number, seconds)
         if number == stream and not lost:
             lost.append(number)
             raise OSError(104, "Connection reset by peer")

@@ -8,6 +8,7 @@ from collections.abc import Container, Iterator
 from contextlib import suppress
 from fcntl import ioctl
 
+MOST = 8  # announced: a host may have a bridge for every container
 WILDCARDS = ("0.0.0.0", "::")
 
 # From linux/sockios.h and linux/if.h.
@@ -25,12 +26,12 @@ def announced_addresses(way: str, bind: str | None) -> list[str]:
     to one address, on its other networks, too. A job on the loopback interface stays there."""
     own = [address for address in own_addresses() if (":" in address) == (":" in way)]
     if way in WILDCARDS:
-        return own
+        return own[:MOST]
     if is_loopback(way) or bind == way:
         return [way]
     if bind in own:
         return [bind]
-    return list(dict.fromkeys([way, *own]))
+    return list(dict.fromkeys([way, *own]))[:MOST]
 
 
 def own_addresses() -> list[str]:

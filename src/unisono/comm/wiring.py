@@ -195,7 +195,7 @@ class _Pairs:
                 self.trying[card.rank] = "; ".join([*others, f"no answer from {where}"])
                 try:
                     for stream in range(self.streams_with(card.rank)):
-                        yield from within(seconds, self.call(card, where, stream))
+                        yield from self.call(card, where, stream, seconds)
                     return []
                 except (OSError, Closed, Garbled, ConfigError) as error:
                     tried[where] = error
@@ -203,10 +203,11 @@ class _Pairs:
                 return [f"{where}: {describe(error)}" for where, error in tried.items()]
             yield pause(0.1)
 
-    def call(self, card: Card, where: Address, stream: int) -> Talk[None]:
+    def call(self, card: Card, where: Address, stream: int, seconds: float) -> Talk[None]:
+        """The system of the other host answers in time; the rank itself may be slow."""
         channel = Channel(socket.socket(socket.AF_INET6 if ":" in where.host else socket.AF_INET, socket.SOCK_STREAM))
         try:
-            yield from connect(channel.sock, where)
+            yield from within(seconds, connect(channel.sock, where))
             peer = f"rank {card.rank} at {where}"
             yield from introduce(
                 channel, self.secret, purpose="tcp", rank=self.rank, peer=card.rank, where=peer, stream=stream
