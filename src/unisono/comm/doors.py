@@ -41,7 +41,9 @@ class Doors:
     def card(self, way: str) -> Card:
         """Opens the TCP doors on the address that leads to rank 0 and on those of other networks."""
         settings = self.settings
-        addresses = announced_addresses(way, settings.bind)
+        # Rank 0 has bound to UNISONO_BIND already, which may be a name; the others look whether they have that address.
+        bind = way if settings.bind and settings.rank == 0 else settings.bind
+        addresses = announced_addresses(way, bind)
         if settings.links != "shm":
             addresses = self.open(addresses, on_all=way if way in WILDCARDS else None)
         return Card(
