@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <map>
 #include <thread>
 #include <type_traits>
 
@@ -18,7 +19,7 @@
 #include "bind/bind.hpp"
 #include "transport/shm/other_process.hpp"
 #include "transport/shm/ring_link.hpp"
-#include "transport/tcp/tcp_link.hpp"
+#include "transport/tcp/striped_link.hpp"
 
 namespace nb = nanobind;
 
@@ -68,8 +69,10 @@ std::vector<std::unique_ptr<Link>> links(int rank, int size, const std::shared_p
     std::vector<std::unique_ptr<Link>> result(static_cast<std::size_t>(size));
     for (const auto& [peer, theirs] : inboxes)
         result.at(static_cast<std::size_t>(peer)) = std::make_unique<RingLink>(inbox, rank, theirs, peer);
-    for (const auto& [peer, descriptor] : sockets)
-        result.at(static_cast<std::size_t>(peer)) = std::make_unique<TcpLink>(Fd(descriptor));
+    std::map<int, std::vector<Fd>> streams;
+    for (const auto& [peer, descriptor] : sockets) streams[peer].emplace_back(descriptor);
+    for (auto& [peer, descriptors] : streams)
+        result.at(static_cast<std::size_t>(peer)) = link_over(std::move(descriptors));
     return result;
 }
 
@@ -225,7 +228,8 @@ void executor(nb::module_& module) {
             nb::arg("rank"), nb::arg("size"), nb::arg("inbox").none(), nb::arg("inboxes"), nb::arg("sockets"),
             nb::arg("processes"), nb::arg("ranks_on_host"),
             "Takes over sockets, maps the peers' inboxes and watches their processes: pairs of peer and "
-            "descriptor, or process number.")
+            "descriptor, or process number. Several sockets of a peer share its bytes, in the order that both ends "
+            "agreed on.")
         .def("run", &run, nb::arg("program"), nb::arg("source"), nb::arg("target"), nb::arg("sizes"),
              nb::arg("in_offsets"), nb::arg("out_offsets"), nb::arg("dtype"), nb::arg("op"),
              nb::arg("fingerprint"), nb::arg("deadline"), nb::arg("pairwise") = false,

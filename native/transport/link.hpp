@@ -1,7 +1,10 @@
 #pragma once
 
+#include <poll.h>
+
 #include <cstddef>
 #include <span>
+#include <vector>
 
 namespace unisono {
 
@@ -34,10 +37,11 @@ class Link {
     /// Moves arrived bytes straight to where they belong; returns how many.
     virtual std::size_t try_receive(std::span<std::byte> into) = 0;
 
-    /// What poll(2) has to watch while this link would block; -1 if a bell rings instead.
-    virtual int descriptor() const = 0;
+    /// Adds what poll(2) has to watch while this link would block, and for what; nothing if a bell rings
+    /// instead.
+    virtual void watch(std::vector<pollfd>& sockets) const = 0;
 
-    /// What rings when this link has news; none if there is a descriptor.
+    /// What rings when this link has news; none if it adds something to watch.
     virtual Bell* bell() const { return nullptr; }
 
     /// Did the last try_send leave something over? Then whoever waits for this link waits for room, too.

@@ -103,10 +103,7 @@ void Waiter::sleep() {
 
 void Waiter::watch_sockets() {
     sockets_.clear();
-    for (const Link* link : links_)
-        if (link->descriptor() >= 0)
-            sockets_.push_back(
-                {link->descriptor(), static_cast<short>(link->unsent() ? POLLIN | POLLOUT : POLLIN), 0});
+    for (const Link* link : links_) link->watch(sockets_);
 }
 
 void Waiter::poll_sockets(std::chrono::milliseconds timeout) {

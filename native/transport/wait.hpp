@@ -31,8 +31,8 @@ struct Patience {
 /// short enough to look at deadlines and aborts after it.
 class Waiter {
   public:
-    /// Waits for any of the links, which outlive it. The links without a descriptor have one bell, that of
-    /// the inbox that they read from.
+    /// Waits for any of the links, which outlive it. The links that have no socket to watch have one
+    /// bell, that of the inbox that they read from.
     Waiter(std::span<const Link* const> links, Patience patience);
     Waiter(std::span<const Link* const> links, bool more_ranks_than_cores);
     Waiter(const Waiter&) = delete;

@@ -22,6 +22,7 @@ from .foreign import Store as Store
 DEADLINE = 300.0
 START_TIMEOUT = 60.0
 SHORTEST_KEY = 16
+MOST_STREAMS = 16
 _NEW_KEY = "python -c 'import secrets; print(secrets.token_hex(32))'"
 
 
@@ -43,6 +44,7 @@ class Settings:
     start_timeout: float = START_TIMEOUT
     links: str = "auto"
     ports: range | None = None
+    streams: int | None = None  # TCP connections between two ranks; None: as the way between them suggests
     trace: str | None = None
     verbose: bool = False
     verdicts: str | None = None  # a pipe on which a rank tells its launcher that it is not to blame
@@ -70,6 +72,7 @@ def read_settings(
     deadline: float | None = None,
     links: str | None = None,
     ports: str | None = None,
+    streams: int | None = None,
     trace: str | None = None,
     launcher: str | None = None,
     environ: Mapping[str, str] | None = None,
@@ -77,7 +80,8 @@ def read_settings(
     """What the arguments say; where they say nothing, what the environment says."""
     arguments = {
         "rank": rank, "size": size, "local_rank": local_rank, "rendezvous": rendezvous, "bind": bind, "key": key,
-        "job": job, "deadline": deadline, "links": links, "ports": ports, "trace": trace, "launcher": launcher,
+        "job": job, "deadline": deadline, "links": links, "ports": ports, "streams": streams, "trace": trace,
+        "launcher": launcher,
     }  # fmt: skip
     told = _Told(arguments, os.environ if environ is None else environ)
     return told.settings()
@@ -125,6 +129,7 @@ class _Told:
             start_timeout=START_TIMEOUT if deadline is None else deadline,
             links=self.choice("links", ("auto", "shm", "staged", "tcp"), "auto"),
             ports=self.ports(),
+            streams=self.whole("streams", low=1, high=MOST_STREAMS),
             trace=self.text("trace"),
             verbose=self.choice("verbose", ("0", "1"), "0") == "1",
             verdicts=self.text("verdicts"),
@@ -225,9 +230,9 @@ class _Told:
             raise ConfigError(f"{label}={text!r}: valid is a number of seconds above 0")
         return value
 
-    def whole(self, name: str, *, low: int) -> int | None:
+    def whole(self, name: str, *, low: int, high: int | None = None) -> int | None:
         found = self.find(name)
-        return _whole(*found, low=low) if found else None
+        return _whole(*found, low=low, high=high) if found else None
 
     def text(self, name: str) -> str | None:
         found = self.find(name)
@@ -238,11 +243,13 @@ class _Told:
         return found[0] if found else f"UNISONO_{name.upper()}"
 
 
-def _whole(label: str, text: str, *, low: int) -> int:
+def _whole(label: str, text: str, *, low: int, high: int | None = None) -> int:
     digits = text.strip()
-    if not (digits.isascii() and digits.isdecimal() and len(digits) < 10 and int(digits) >= low):
-        raise ConfigError(f"{label}={text!r}: valid is a whole number from {low} up")
-    return int(digits)
+    number = int(digits) if digits.isascii() and digits.isdecimal() and len(digits) < 10 else -1
+    if number < low or (high is not None and number > high):
+        up = "up" if high is None else f"to {high}"
+        raise ConfigError(f"{label}={text!r}: valid is a whole number from {low} {up}")
+    return number
 
 
 def inherited() -> dict[str, str]:

@@ -42,11 +42,12 @@ def test_our_own_variables_say_everything() -> None:
     more = {
         "UNISONO_LOCAL_RANK": "1", "UNISONO_DEADLINE": "2.5", "UNISONO_LINKS": "TCP", "UNISONO_PORTS": "30000-30099",
         "UNISONO_TRACE": "traces", "UNISONO_JOB": "nightly", "UNISONO_HOST": "a", "UNISONO_BIND": "0.0.0.0",
+        "UNISONO_STREAMS": "4",
     }  # fmt: skip
     assert read(UNISONO | more) == Settings(
         rank=1, size=4, local_rank=1, rendezvous=Address("10.0.0.1", 29400), bind="0.0.0.0", key=KEY, job="nightly",
-        host="a", deadline=2.5, start_timeout=2.5, links="tcp", ports=range(30000, 30100), trace="traces",
-        launcher="unisono",
+        host="a", deadline=2.5, start_timeout=2.5, links="tcp", ports=range(30000, 30100), streams=4,
+        trace="traces", launcher="unisono",
     )  # fmt: skip
 
 
@@ -162,6 +163,9 @@ NONSENSE = [
     ({"UNISONO_PORTS": "5-3"}, "UNISONO_PORTS='5-3': valid is a range of ports such as 30000-30099"),
     ({"UNISONO_PORTS": "a-b"}, "UNISONO_PORTS='a-b'"),
     ({"UNISONO_PORTS": "1-70000"}, "within 1-65535"),
+    ({"UNISONO_STREAMS": "0"}, "UNISONO_STREAMS='0': valid is a whole number from 1 to 16"),
+    ({"UNISONO_STREAMS": "17"}, "UNISONO_STREAMS='17': valid"),
+    ({"UNISONO_STREAMS": "two"}, "UNISONO_STREAMS='two': valid"),
     ({"UNISONO_LAUNCHER": "torchrnu"}, "did you mean 'torchrun'?"),
     ({"UNISONO_LOCAL_RANK": "?"}, "UNISONO_LOCAL_RANK='?'"),
 ]

@@ -11,7 +11,7 @@ import pytest
 
 from unisono.comm.conversation import Loop, Talk
 from unisono.comm.frames import Channel, Closed, Garbled, Kind
-from unisono.comm.handshake import Refused, Secret, admit, introduce
+from unisono.comm.handshake import Guest, Refused, Secret, admit, introduce
 from unisono.errors import ConfigError
 
 SECRET = Secret("job", b"the key")
@@ -39,17 +39,18 @@ def outcome(joining: Callable[[Channel], Talk[Any]], listening: Callable[[Channe
 
 
 def come(
-    secret: Secret = SECRET, rank: int = 3, peer: int = 0, purpose: str = "tcp"
+    secret: Secret = SECRET, rank: int = 3, peer: int = 0, purpose: str = "tcp", stream: int = 0
 ) -> Callable[[Channel], Talk[None]]:
-    return lambda channel: introduce(channel, secret, purpose=purpose, rank=rank, peer=peer, where="a:1")
+    return lambda channel: introduce(channel, secret, purpose=purpose, rank=rank, peer=peer, where="a:1", stream=stream)
 
 
-def let_in(secret: Secret = SECRET, rank: int = 0) -> Callable[[Channel], Talk[int]]:
+def let_in(secret: Secret = SECRET, rank: int = 0) -> Callable[[Channel], Talk[Guest]]:
     return lambda channel: admit(channel, secret, purpose="tcp", rank=rank)
 
 
 def test_two_that_know_the_key_let_each_other_in() -> None:
-    assert outcome(come(), let_in()) == [None, 3]
+    assert outcome(come(), let_in()) == [None, (3, 0)]
+    assert outcome(come(stream=5), let_in()) == [None, (3, 5)]
 
 
 def test_another_key_is_refused_by_name_on_the_side_that_came() -> None:
@@ -77,7 +78,7 @@ def test_a_server_that_does_not_know_the_key_is_not_believed() -> None:
 def test_a_proof_that_was_overheard_opens_nothing() -> None:
     overheard: list[dict[str, Any]] = []
 
-    def listen_in(channel: Channel) -> Talk[int]:
+    def listen_in(channel: Channel) -> Talk[Guest]:
         class Recorder(Channel):
             def receive(self, *expected: Kind, descriptors: int = 0) -> Talk[Any]:
                 frame = yield from super().receive(*expected)
@@ -87,7 +88,7 @@ def test_a_proof_that_was_overheard_opens_nothing() -> None:
         channel.__class__ = Recorder
         return admit(channel, SECRET, purpose="tcp", rank=0)
 
-    assert outcome(come(), listen_in) == [None, 3]
+    assert outcome(come(), listen_in) == [None, (3, 0)]
 
     def replay(channel: Channel) -> Talk[None]:
         yield from channel.send(Kind.HELLO, overheard[0])
@@ -98,10 +99,11 @@ def test_a_proof_that_was_overheard_opens_nothing() -> None:
     assert isinstance(outcome(replay, let_in())[1], Refused)
 
 
-def test_a_claim_to_be_another_rank_does_not_fit_the_proof() -> None:
+def test_a_claim_to_be_another_rank_or_stream_does_not_fit_the_proof() -> None:
     proofs = {SECRET.prove("joining", "tcp", ranks, ("a", "b")) for ranks in ((1, 0), (0, 1), (2, 0))}
     proofs |= {SECRET.prove("listening", "tcp", (1, 0), ("a", "b")), SECRET.prove("joining", "tcp", (1, 0), ("b", "a"))}
-    assert len(proofs) == 5
+    proofs |= {SECRET.prove("joining", "tcp", (1, 0), ("a", "b"), stream=1)}
+    assert len(proofs) == 6
 
 
 def test_no_frame_of_the_handshake_has_the_key_in_it() -> None:

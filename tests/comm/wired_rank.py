@@ -1,6 +1,7 @@
 """One rank, as a process: it is wired as its environment says, does what its arguments say, and reports in JSON.
 
 python -m tests.comm.wired_rank [die=wiring|wired] [no-descriptors] [wrong-port] [wrong-address] [fork=RANKS]
+    [silent-first=ADDRESS] [lose-stream=NUMBER]
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ from tempfile import TemporaryFile
 from typing import Any
 
 from unisono.comm import doors, frames, wiring
+from unisono.comm.conversation import Talk
+from unisono.comm.rendezvous import Card
 from unisono.comm.wiring import Wiring, wire
-from unisono.config import read_settings
+from unisono.config import Address, read_settings
 from unisono.errors import UnisonoError
 
 PAGE = mmap.PAGESIZE
@@ -52,10 +55,16 @@ def talk_to_everybody(wiring: Wiring) -> dict[int, str]:
         with mmap.mmap(inbox, wiring.size * PAGE) as memory:
             text = f"{wiring.rank} to {peer}".encode()
             memory[wiring.rank * PAGE : wiring.rank * PAGE + len(text)] = text
-    for peer, sock in wiring.sockets.items():
-        sock.setblocking(True)
-        sock.sendall(f"{wiring.rank} to {peer}".encode().ljust(16))
-    heard = {peer: sock.recv(16).decode().strip() for peer, sock in wiring.sockets.items()}
+    for peer, streams in wiring.sockets.items():
+        for number, sock in enumerate(streams):
+            sock.setblocking(True)
+            sock.sendall(f"{wiring.rank} to {peer} {number}".encode().ljust(16))
+    heard = {}
+    for peer, streams in wiring.sockets.items():
+        for number, sock in enumerate(streams):
+            text, _, order = sock.recv(16).decode().strip().rpartition(" ")
+            assert order == str(number), "both ends have the streams in the same order"
+            heard[peer] = text
     wiring.control.exchange(None, deadline=10)  # all have written
     if wiring.inbox is not None:
         with mmap.mmap(wiring.inbox, wiring.size * PAGE) as memory:
@@ -74,9 +83,31 @@ def misbehave(options: dict[str, str]) -> None:
     if "no-descriptors" in options:
         frames._send_descriptor = lambda sock, data, descriptor: sock.send(data)
     wrong: dict[str, Any] = {"port": 1} if "wrong-port" in options else {}
-    wrong |= {"addresses": ["10.77.0.9"]} if "wrong-address" in options else {}
+    before = [options["silent-first"]] if "silent-first" in options else []
     card = doors.Doors.card
-    doors.Doors.card = lambda self, address: replace(card(self, address), **wrong)  # type: ignore[method-assign]
+
+    def announce(self: doors.Doors, way: str) -> Card:
+        right = card(self, way)
+        addresses = ["10.77.0.9"] if "wrong-address" in options else right.addresses
+        return replace(right, addresses=[*before, *addresses], **wrong)
+
+    doors.Doors.card = announce  # type: ignore[method-assign]
+    if "lose-stream" in options:
+        lose_once(int(options["lose-stream"]))
+
+
+def lose_once(stream: int) -> None:
+    """The first call for this stream fails when everything before it has worked."""
+    call = wiring._Pairs.call
+    lost: list[int] = []
+
+    def call_or_lose(self: wiring._Pairs, card: Card, where: Address, number: int, seconds: float) -> Talk[None]:
+        yield from call(self, card, where, number, seconds)
+        if number == stream and not lost:
+            lost.append(number)
+            raise OSError(104, "Connection reset by peer")
+
+    wiring._Pairs.call = call_or_lose  # type: ignore[method-assign]
 
 
 def run(options: dict[str, str]) -> dict[str, Any]:
@@ -95,7 +126,9 @@ def run(options: dict[str, str]) -> dict[str, Any]:
             "inbox": wired.inbox is not None,
             "shared": sorted(wired.inboxes),
             "tcp": sorted(wired.sockets),
-            "ports": [sock.getsockname()[1] for sock in wired.sockets.values()],
+            "streams": {peer: len(streams) for peer, streams in wired.sockets.items()},
+            "ports": [sock.getsockname()[1] for streams in wired.sockets.values() for sock in streams],
+            "peers": {peer: [sock.getpeername()[0] for sock in streams] for peer, streams in wired.sockets.items()},
             "pids": wired.pids,
             "control": len(wired.control.channels),
         }

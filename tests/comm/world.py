@@ -30,21 +30,22 @@ def socket_pair() -> tuple[socket.socket, socket.socket]:
     return one, other
 
 
-def executors(p: int, links: str, inboxes: list[Inbox]) -> list[Executor]:
-    """A fully connected group."""
-    sockets: dict[tuple[int, int], int] = {}
+def executors(p: int, links: str, inboxes: list[Inbox], streams: int = 1) -> list[Executor]:
+    """A fully connected group; streams are TCP connections per pair."""
+    sockets: dict[tuple[int, int], list[int]] = {}
     for a in range(p):
         for b in range(a):
             if links == "tcp" or (links == "mixed" and (a < p // 2) != (b < p // 2)):
-                one, other = socket_pair()
-                sockets[a, b], sockets[b, a] = one.detach(), other.detach()
+                pairs = [socket_pair() for _ in range(streams)]
+                sockets[a, b] = [one.detach() for one, _ in pairs]
+                sockets[b, a] = [other.detach() for _, other in pairs]
     return [
         Executor(
             rank,
             p,
             inboxes[rank],
             [(peer, inboxes[peer].descriptor()) for peer in range(p) if peer != rank and (rank, peer) not in sockets],
-            [(peer, sockets[rank, peer]) for peer in range(p) if (rank, peer) in sockets],
+            [(peer, descriptor) for peer in range(p) for descriptor in sockets.get((rank, peer), [])],
             [(peer, os.getpid()) for peer in range(p) if peer != rank and (rank, peer) not in sockets],
             ranks_on_host=p,
         )
@@ -55,7 +56,9 @@ def executors(p: int, links: str, inboxes: list[Inbox]) -> list[Executor]:
 class World:
     """p ranks that run the same function at once."""
 
-    def __init__(self, p: int, links: str = "direct", deadline: float = 20.0, *, allow_pickle: bool = False) -> None:
+    def __init__(
+        self, p: int, links: str = "direct", deadline: float = 20.0, *, allow_pickle: bool = False, streams: int = 1
+    ) -> None:
         self.p = p
         sharing = Sharing(STAGE_BYTES, direct=links == "direct") if links in ("direct", "staged") else None
         inboxes = [Inbox(p, RING_BYTES, STAGE_BYTES, HEAP_BYTES) for _ in range(p)]
@@ -69,7 +72,7 @@ class World:
                 inbox=inboxes[rank],
                 sharing=sharing,
             )
-            for rank, executor in enumerate(executors(p, links, inboxes))
+            for rank, executor in enumerate(executors(p, links, inboxes, streams))
         ]
 
     @classmethod

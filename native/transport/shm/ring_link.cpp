@@ -25,7 +25,7 @@ void RingLink::consume(std::size_t count) { reader_.consume(count); }
 
 std::size_t RingLink::try_receive(std::span<std::byte> into) { return reader_.read(into); }
 
-int RingLink::descriptor() const { return -1; }
+void RingLink::watch(std::vector<pollfd>&) const {}
 
 Bell* RingLink::bell() const { return &mine_->bell(); }
 

@@ -21,7 +21,7 @@ class RingLink final : public Link {
     Bytes peek(std::size_t limit) override;
     void consume(std::size_t count) override;
     std::size_t try_receive(std::span<std::byte> into) override;
-    int descriptor() const override;
+    void watch(std::vector<pollfd>& sockets) const override;
     Bell* bell() const override;
     bool unsent() const override;
 

@@ -33,11 +33,20 @@ void prefer(int socket, int level, int option, int value) {
     ::setsockopt(socket, level, option, &value, sizeof value);
 }
 
-void tune(int socket, const TcpPatience& patience) {
-    prefer(socket, IPPROTO_TCP, TCP_NODELAY, 1);
-    // The host's default may be BBR, which paces loopback to about half of what it can do.
+/// BBR, which may be the host's default, paces loopback to about half of what it can do. What else an
+/// administrator chose is left alone (DCTCP in a data centre).
+void avoid_pacing(int socket) {
+    std::array<char, 16> chosen{};  // TCP_CA_NAME_MAX
+    socklen_t length = chosen.size();
+    if (::getsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, chosen.data(), &length) != 0) return;
+    if (!std::string_view(chosen.data(), length).starts_with("bbr")) return;
     constexpr std::string_view cubic = "cubic";
     ::setsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, cubic.data(), cubic.size());
+}
+
+void tune(int socket, const TcpPatience& patience) {
+    prefer(socket, IPPROTO_TCP, TCP_NODELAY, 1);
+    avoid_pacing(socket);
 
     const auto probe = static_cast<int>(patience.probe_after.count());
     prefer(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
@@ -128,7 +137,9 @@ std::size_t TcpLink::try_receive(std::span<std::byte> into) {
     }
 }
 
-int TcpLink::descriptor() const { return socket_.number(); }
+void TcpLink::watch(std::vector<pollfd>& sockets) const {
+    sockets.push_back({socket_.number(), static_cast<short>(unsent_ ? POLLIN | POLLOUT : POLLIN), 0});
+}
 
 bool TcpLink::unsent() const { return unsent_; }
 

@@ -30,8 +30,10 @@ class TcpLink final : public Link {
     Bytes peek(std::size_t limit) override;
     void consume(std::size_t count) override;
     std::size_t try_receive(std::span<std::byte> into) override;
-    int descriptor() const override;
+    void watch(std::vector<pollfd>& sockets) const override;
     bool unsent() const override;
+
+    int descriptor() const { return socket_.number(); }
 
   private:
     std::size_t buffered() const;

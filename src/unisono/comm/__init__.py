@@ -4,6 +4,7 @@ conversation  many sockets in one thread
 frames        what control connections carry
 handshake     who is let in
 control       the star of small messages through rank 0
+addresses     where a rank can be reached
 rendezvous    everybody gets everybody's card
 doors         where a rank listens meanwhile
 wiring        a link for every pair

@@ -57,6 +57,21 @@ def connect(sock: socket.socket, address: str | tuple[Any, ...]) -> Talk[None]:
         raise OSError(code, os.strerror(code))
 
 
+def within(seconds: float, talk: Talk[T]) -> Talk[T]:
+    """A conversation that has so long; after that, TimeoutError is raised inside it."""
+    until = monotonic() + seconds
+    try:
+        wait = next(talk)
+        while True:
+            yield wait._replace(until=min(wait.until, until))
+            wait = talk.throw(TimeoutError()) if monotonic() >= until else next(talk)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    finally:
+        talk.close()
+
+
 class Task:
     """A conversation under way. After its deadline, TimeoutError is raised inside it."""
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from ..config import Settings
 from ..errors import ConfigError
+from .addresses import WILDCARDS, announced_addresses
 from .handshake import log
 from .rendezvous import BACKLOG, Card, boot_id, listen
 
@@ -20,7 +21,7 @@ class Doors:
     def __init__(self, settings: Settings, make_inbox: Callable[[int], int]) -> None:
         self.settings = settings
         self.unix: socket.socket | None = None
-        self.tcp: socket.socket | None = None
+        self.tcp: list[socket.socket] = []  # one port, on each address
         self.inbox: int | None = None
         if settings.links == "tcp":
             return
@@ -37,34 +38,53 @@ class Doors:
                 ) from error
             log.debug("no shared memory: %s", error)
 
-    def card(self, address: str) -> Card:
-        """Opens the TCP door on the address that leads to the others."""
+    def card(self, way: str) -> Card:
+        """Opens the TCP doors on the address that leads to rank 0 and on those of other networks."""
         settings = self.settings
+        # Rank 0 has bound to UNISONO_BIND already, which may be a name; the others look whether they have that address.
+        bind = way if settings.bind and settings.rank == 0 else settings.bind
+        addresses = announced_addresses(way, bind)
         if settings.links != "shm":
-            try:
-                self.tcp = listen(address, key=settings.key, ports=settings.ports)
-            except OSError as error:
-                ports = settings.ports
-                among = f" among UNISONO_PORTS={ports[0]}-{ports[-1]}" if ports else ""
-                raise ConfigError(
-                    f"rank {settings.rank} on host {settings.host} finds no port to listen on at {address}{among}: "
-                    f"{error.strerror}"
-                ) from None
+            addresses = self.open(addresses, on_all=way if way in WILDCARDS else None)
         return Card(
             rank=settings.rank,
             size=settings.size,
             host=settings.host,
             pid=os.getpid(),
             boot=boot_id(),
-            addresses=[address],
-            port=self.tcp.getsockname()[1] if self.tcp else 0,
+            addresses=addresses,
+            port=self.tcp[0].getsockname()[1] if self.tcp else 0,
             unix=self.unix.getsockname()[1:].decode() if self.unix else "",
+            streams=settings.streams or 0,
         )
 
+    def open(self, addresses: list[str], on_all: str | None) -> list[str]:
+        """Listens on these addresses; returns those where the port is free. The first has to be one of them."""
+        settings = self.settings
+        first = on_all or addresses[0]
+        try:
+            self.tcp.append(listen(first, key=settings.key, ports=settings.ports))
+        except OSError as error:
+            ports = settings.ports
+            among = f" among UNISONO_PORTS={ports[0]}-{ports[-1]}" if ports else ""
+            raise ConfigError(
+                f"rank {settings.rank} on host {settings.host} finds no port to listen on at {first}{among}: "
+                f"{error.strerror}"
+            ) from None
+        if on_all:
+            return addresses
+        opened = [first]
+        for address in addresses[1:]:
+            try:
+                self.tcp.append(listen(address, self.tcp[0].getsockname()[1], key=settings.key))
+                opened.append(address)
+            except OSError as error:
+                log.debug("%s is not announced: %s", address, error)
+        return opened
+
     def close(self) -> None:
-        for door in (self.unix, self.tcp):
-            if door:
-                door.close()
+        for door in (*self.tcp, *([self.unix] if self.unix else [])):
+            door.close()
 
     def close_inbox(self) -> None:
         if self.inbox is not None:

@@ -1,12 +1,12 @@
 """Both ends of a connection prove that they know the job key, and neither shows it.
 
-    joining                                   listening
-    HELLO      job, purpose, rank, nonce  →
-                                          ←   CHALLENGE  rank, nonce
-    PROOF      hmac("joining", …)         →
-                                          ←   WELCOME    hmac("listening", …), or REFUSED
+    joining                                           listening
+    HELLO      job, purpose, rank, stream, nonce  →
+                                                  ←   CHALLENGE  rank, nonce
+    PROOF      hmac("joining", …)                 →
+                                                  ←   WELCOME    hmac("listening", …), or REFUSED
 
-The code is HMAC-SHA256 over role, purpose, job, both ranks and both nonces: it is good for one connection, one
+The code is HMAC-SHA256 over role, purpose, stream, job, both ranks and both nonces: it is good for one connection, one
 direction and one rank. The one who comes proves first, so that a stranger learns nothing that was made with the key.
 What follows is neither encrypted nor signed: the key keeps strangers out of a job, it does not hide the job from who
 owns the wire.
@@ -23,6 +23,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from hashlib import sha256
 from time import monotonic
+from typing import NamedTuple
 
 from ..errors import ConfigError
 from .conversation import Loop, Talk, Task, pause, readable
@@ -38,6 +39,13 @@ class Refused(Exception):
     """A stranger that does not belong here."""
 
 
+class Guest(NamedTuple):
+    """Who has come, and with which of the connections that it makes for this purpose."""
+
+    rank: int
+    stream: int
+
+
 @dataclass(frozen=True)
 class Secret:
     """What the ranks of a job know, and nobody else."""
@@ -45,8 +53,11 @@ class Secret:
     job: str
     key: bytes = field(repr=False)
 
-    def prove(self, role: str, purpose: str, ranks: tuple[int, int], nonces: tuple[str, str]) -> str:
-        statement = json.dumps([role, purpose, self.job, ranks, nonces])  # JSON: no two statements have the same text
+    def prove(
+        self, role: str, purpose: str, ranks: tuple[int, int], nonces: tuple[str, str], *, stream: int = 0
+    ) -> str:
+        # JSON: no two statements have the same text
+        statement = json.dumps([role, purpose, stream, self.job, ranks, nonces])
         return hmac.new(self.key, statement.encode(), sha256).hexdigest()
 
     def derive(self, session: str) -> Secret:
@@ -54,43 +65,47 @@ class Secret:
         return Secret(self.job, hmac.new(self.key, f"session {session}".encode(), sha256).digest())
 
 
-def introduce(channel: Channel, secret: Secret, *, purpose: str, rank: int, peer: int, where: str) -> Talk[None]:
+def introduce(
+    channel: Channel, secret: Secret, *, purpose: str, rank: int, peer: int, where: str, stream: int = 0
+) -> Talk[None]:
     """The joining side: rank comes to peer, which listens at `where`. ConfigError if it is not welcome there."""
     nonce = secrets.token_hex(16)
-    yield from channel.send(Kind.HELLO, {"job": secret.job, "purpose": purpose, "rank": rank, "nonce": nonce})
+    hello = {"job": secret.job, "purpose": purpose, "rank": rank, "stream": stream, "nonce": nonce}
+    yield from channel.send(Kind.HELLO, hello)
     try:
         challenge = yield from channel.receive(Kind.CHALLENGE)
         _not_refused(challenge, rank, where)
         nonces = nonce, challenge.get("nonce", str)
         if challenge.get("rank", int) != peer:
             raise ConfigError(f"{where} is rank {challenge.body['rank']}, where rank {rank} looked for rank {peer}")
-        yield from channel.send(Kind.PROOF, {"proof": secret.prove("joining", purpose, (rank, peer), nonces)})
+        proof = secret.prove("joining", purpose, (rank, peer), nonces, stream=stream)
+        yield from channel.send(Kind.PROOF, {"proof": proof})
         welcome = yield from channel.receive(Kind.WELCOME)
     except OtherVersion as error:
         raise ConfigError(f"{where} speaks {error}: install the same unisono on every host") from None
     _not_refused(welcome, rank, where)
-    if not _same(welcome.get("proof", str), secret.prove("listening", purpose, (rank, peer), nonces)):
+    if not _same(welcome.get("proof", str), secret.prove("listening", purpose, (rank, peer), nonces, stream=stream)):
         raise ConfigError(_key_differs(rank, where))
     channel.trusted = True
 
 
-def admit(channel: Channel, secret: Secret, *, purpose: str, rank: int) -> Talk[int]:
-    """The listening side: the rank of who has come. Refused if it does not belong to this job."""
+def admit(channel: Channel, secret: Secret, *, purpose: str, rank: int) -> Talk[Guest]:
+    """The listening side: who has come. Refused if it does not belong to this job."""
     hello = yield from channel.receive(Kind.HELLO)
-    peer = hello.get("rank", int)
+    peer, stream = hello.get("rank", int), hello.get("stream", int)
     if hello.get("job", str) != secret.job or hello.get("purpose", str) != purpose:
         yield from channel.send(Kind.REFUSED, {"reason": "job"})
         raise Refused("it belongs to another job")
     nonces = hello.get("nonce", str), secrets.token_hex(16)
     yield from channel.send(Kind.CHALLENGE, {"rank": rank, "nonce": nonces[1]})
     proof = yield from channel.receive(Kind.PROOF)
-    if not _same(proof.get("proof", str), secret.prove("joining", purpose, (peer, rank), nonces)):
+    if not _same(proof.get("proof", str), secret.prove("joining", purpose, (peer, rank), nonces, stream=stream)):
         yield from channel.send(Kind.REFUSED, {"reason": "key"})
         raise Refused("its key differs")
-    answer = secret.prove("listening", purpose, (peer, rank), nonces)
+    answer = secret.prove("listening", purpose, (peer, rank), nonces, stream=stream)
     yield from channel.send(Kind.WELCOME, {"proof": answer})
     channel.trusted = True
-    return peer
+    return Guest(peer, stream)
 
 
 def receive_strangers(

@@ -21,6 +21,7 @@ from typing import Any, NoReturn
 
 from ..config import Address, Settings
 from ..errors import ConfigError, DeadlineExceeded, PeerLost, UnisonoError
+from .addresses import is_loopback
 from .control import Control
 from .conversation import Loop, Talk, connect, hold
 from .frames import Channel, Closed, Frame, Garbled, Kind, describe
@@ -42,9 +43,14 @@ class Card:
     addresses: list[str]
     port: int  # 0: not by TCP
     unix: str  # "": not by a Unix socket
+    streams: int  # connections that it wants with a peer; 0: it was not told
 
     def __str__(self) -> str:
         return f"rank {self.rank} (host {self.host}, pid {self.pid})"
+
+    def shares_host_with(self, other: Card) -> bool:
+        """As far as names tell; whether they share memory is tried."""
+        return (self.host, self.boot) == (other.host, other.boot)
 
     @classmethod
     def read(cls, frame: Frame, body: object) -> Card:
@@ -68,10 +74,6 @@ def boot_id() -> str:
     with suppress(OSError), open("/proc/sys/kernel/random/boot_id") as file:
         return file.read().strip()
     return ""
-
-
-def is_loopback(address: str) -> bool:
-    return address.startswith("127.") or address == "::1"
 
 
 def listen(host: str, port: int = 0, *, key: str, ports: range | None = None) -> socket.socket:
@@ -145,7 +147,7 @@ class _Meeting:
     def serve(self, loop: Loop, channel: Channel) -> Talk[None]:
         """One who comes: it is let in with its card, told why not, or dropped."""
         try:
-            rank = yield from admit(channel, self.secret, purpose="control", rank=0)
+            rank = (yield from admit(channel, self.secret, purpose="control", rank=0)).rank
         except Refused as error:
             self.note(f"a connection was refused: {error}")
             raise
@@ -228,7 +230,7 @@ def _attend(
         if [card.rank for card in cards] != list(range(settings.size)):
             raise ConfigError(f"{where} sent {me} a directory that is not of {settings.size} ranks")
         # The way to rank 0 is known; what it believes its address to be may not lead there.
-        cards[0].addresses[:] = [channel.sock.getpeername()[0]]
+        cards[0].addresses.insert(0, channel.sock.getpeername()[0])
         control.names[:] = [str(card) for card in cards]
         control.size = len(cards)
         on_failure.pop_all()

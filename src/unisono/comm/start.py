@@ -69,7 +69,7 @@ def join(settings: Settings, *, allow_pickle: bool) -> Communicator:
             wiring.size,
             inbox,
             list(wiring.inboxes.items()),
-            [(peer, sock.detach()) for peer, sock in wiring.sockets.items()],
+            [(peer, sock.detach()) for peer, streams in wiring.sockets.items() for sock in streams],
             list(wiring.pids.items()),
             alarm.descriptor,
             ranks_on_host=len(wiring.local_ranks),

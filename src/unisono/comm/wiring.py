@@ -18,19 +18,22 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
+from math import inf
 from time import monotonic
 from typing import Any
 
 from ..config import Address, Settings
 from ..errors import ConfigError, DeadlineExceeded, PeerLost, UnisonoError
+from .addresses import nearest_first, own_addresses
 from .control import Control
-from .conversation import Loop, Talk, connect, pause
+from .conversation import Loop, Talk, connect, pause, within
 from .doors import Doors
 from .frames import Channel, Closed, Frame, Garbled, Kind, close_descriptors, describe
 from .handshake import Refused, admit, introduce, receive_strangers
 from .rendezvous import GRACE, Card, Directory, meet
 
 PATIENCE_WHEN_REFUSED = 2.0  # who refuses us announced that it listens; a firewall that says no keeps saying it
+SILENCE = 2.0  # of one address, before the next is tried; the first attempt to connect is repeated after 1 s
 SHARED, WIRED, FAILED, PENDING, SELF = "=-x?."
 
 
@@ -45,7 +48,7 @@ class Wiring:
     hosts: list[str]  # by rank
     inbox: int | None  # None: nobody shares it
     inboxes: dict[int, int]  # of the ranks that share memory with this one
-    sockets: dict[int, socket.socket]  # to all others
+    sockets: dict[int, list[socket.socket]]  # to all others; both ends have the same order
     control: Control
     pids: dict[int, int] = field(default_factory=dict)  # of those that share memory, as this process sees them
     pairs: Counter[str] = field(default_factory=Counter)  # on rank 0: how many pairs of ranks have which link
@@ -70,8 +73,9 @@ class Wiring:
         close_descriptors([*([] if self.inbox is None else [self.inbox]), *self.inboxes.values()])
         self.inbox = None
         self.inboxes.clear()
-        for sock in self.sockets.values():
-            sock.close()
+        for streams in self.sockets.values():
+            for sock in streams:
+                sock.close()
         self.control.close()
 
 
@@ -108,11 +112,13 @@ class _Pairs:
         self.rank, self.size = settings.rank, settings.size
         self.cards = directory.cards
         self.secret = directory.secret
+        self.own_addresses = own_addresses()
         self.doors = doors
         self.control = control
         self.inboxes: dict[int, int] = {}
-        self.sockets: dict[int, socket.socket] = {}
+        self.sockets: dict[int, dict[int, socket.socket]] = {}  # by the number of the stream
         self.pids: dict[int, int] = {}
+        self.linked: set[int] = set()  # by memory, or by all streams
         self.failures: dict[int, str] = {}
         self.stopped = False
         self.trying: dict[int, str] = {}
@@ -124,9 +130,10 @@ class _Pairs:
         deadline = monotonic() + self.settings.start_timeout
         with Loop() as loop:
             watchers = [loop.start(self.watch(rank)) for rank in self.control.channels]
-            for door, serve in ((self.doors.unix, self.serve_unix), (self.doors.tcp, self.serve_tcp)):
-                if door:
-                    loop.start(receive_strangers(loop, door, serve, size=self.size))
+            if self.doors.unix:
+                loop.start(receive_strangers(loop, self.doors.unix, self.serve_unix, size=self.size))
+            for door in self.doors.tcp:
+                loop.start(receive_strangers(loop, door, self.serve_tcp, size=self.size))
             for rank in range(self.rank):
                 loop.start(self.reach(rank))
             with suppress(TimeoutError):
@@ -146,7 +153,10 @@ class _Pairs:
             raise self.control.failure
 
     def complete(self) -> bool:
-        return len(self.inboxes) + len(self.sockets) == self.size - 1
+        return len(self.linked) == self.size - 1
+
+    def streams_with(self, peer: int) -> int:
+        return streams_between(self.cards[self.rank], self.cards[peer])
 
     # One pair, from the higher rank
 
@@ -165,17 +175,9 @@ class _Pairs:
         else:
             reasons.append(f"no shared memory: rank {peer if self.doors.unix else self.rank} does not offer it")
         if self.doors.tcp and card.port:
-            patience = monotonic() + PATIENCE_WHEN_REFUSED
-            while monotonic() < patience:
-                for address in card.addresses:
-                    where = Address(address, card.port)
-                    self.trying[peer] = f"no answer from {where}"
-                    try:
-                        return (yield from self.call(card, where))
-                    except (OSError, Closed, Garbled, ConfigError) as error:
-                        reason = f"{where}: {describe(error)}"
-                yield pause(0.1)
-            reasons.append(reason)
+            reasons += yield from self.call_somewhere(card)
+            if peer in self.linked:
+                return
         else:
             reasons.append(f"no TCP: rank {peer if self.doors.tcp else self.rank} has UNISONO_LINKS=shm")
         self.failures[peer] = "; ".join(reasons)
@@ -198,13 +200,36 @@ class _Pairs:
         finally:
             channel.close()
 
-    def call(self, card: Card, where: Address) -> Talk[None]:
+    def call_somewhere(self, card: Card) -> Talk[list[str]]:
+        """All streams, by the nearest address that answers; else why none does. One that is silent is tried on."""
+        near = nearest_first(card.addresses, self.own_addresses)
+        seconds = min(SILENCE, self.settings.start_timeout / (len(near) + 1)) if len(near) > 1 else inf
+        patience = monotonic() + PATIENCE_WHEN_REFUSED
+        tried: dict[Address, Exception] = {}
+        while True:
+            for where in (Address(address, card.port) for address in near):
+                others = (f"{other}: {describe(error)}" for other, error in tried.items() if other != where)
+                self.trying[card.rank] = "; ".join([*others, f"no answer from {where}"])
+                try:
+                    for stream in range(self.streams_with(card.rank)):
+                        yield from self.call(card, where, stream, seconds)
+                    return []
+                except (OSError, Closed, Garbled, ConfigError) as error:
+                    tried[where] = error
+            if monotonic() >= patience and not any(isinstance(error, TimeoutError) for error in tried.values()):
+                return [f"{where}: {describe(error)}" for where, error in tried.items()]
+            yield pause(0.1)
+
+    def call(self, card: Card, where: Address, stream: int, seconds: float) -> Talk[None]:
+        """The system of the other host answers in time; the rank itself may be slow."""
         channel = Channel(socket.socket(socket.AF_INET6 if ":" in where.host else socket.AF_INET, socket.SOCK_STREAM))
         try:
-            yield from connect(channel.sock, where)
+            yield from within(seconds, connect(channel.sock, where))
             peer = f"rank {card.rank} at {where}"
-            yield from introduce(channel, self.secret, purpose="tcp", rank=self.rank, peer=card.rank, where=peer)
-            self.keep(card.rank, channel)
+            yield from introduce(
+                channel, self.secret, purpose="tcp", rank=self.rank, peer=card.rank, where=peer, stream=stream
+            )
+            self.keep(card.rank, channel, stream=stream)
         except BaseException:
             channel.close()
             raise
@@ -212,7 +237,7 @@ class _Pairs:
     # One pair, from the lower rank
 
     def serve_unix(self, channel: Channel) -> Talk[None]:
-        peer = self.expected((yield from admit(channel, self.secret, purpose="share", rank=self.rank)))
+        peer = self.expected((yield from admit(channel, self.secret, purpose="share", rank=self.rank)).rank)
         inbox = _mapped((yield from channel.receive(Kind.INBOX, descriptors=1)))
         try:
             yield from channel.send(Kind.INBOX, {}, descriptor=self.doors.inbox)
@@ -224,29 +249,41 @@ class _Pairs:
         channel.close()
 
     def serve_tcp(self, channel: Channel) -> Talk[None]:
-        peer = self.expected((yield from admit(channel, self.secret, purpose="tcp", rank=self.rank)))
-        self.keep(peer, channel)
+        guest = yield from admit(channel, self.secret, purpose="tcp", rank=self.rank)
+        peer = self.expected(guest.rank)
+        if not 0 <= guest.stream < self.streams_with(peer):
+            raise Refused(f"stream {guest.stream} of {self.streams_with(peer)} with rank {peer}")
+        self.keep(peer, channel, stream=guest.stream)
 
     def expected(self, peer: int) -> int:
         if not self.rank < peer < self.size:
             raise Refused(f"rank {peer} does not connect to rank {self.rank}")
         return peer
 
-    def keep(self, peer: int, channel: Channel, inbox: int | None = None) -> None:
-        """The newest link with a rank counts: it would not have made another one if the last had worked."""
-        self.drop(peer)
+    def keep(self, peer: int, channel: Channel, inbox: int | None = None, *, stream: int = 0) -> None:
+        """The newest link with a rank counts: it would not have made another one if the last had worked. The streams
+        of a link come one after the other, so the first one begins a new link."""
+        if stream == 0:
+            self.drop(peer)
         if inbox is None:
             channel.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self.sockets[peer] = channel.sock
+            streams = self.sockets.setdefault(peer, {})
+            if stream in streams:
+                streams[stream].close()
+            streams[stream] = channel.sock
+            if len(streams) == self.streams_with(peer):
+                self.linked.add(peer)
             return
+        self.linked.add(peer)
         self.inboxes[peer] = inbox
         pid, _, _ = struct.unpack("3i", channel.sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
         if pid:  # 0: in another PID namespace
             self.pids[peer] = pid
 
     def drop(self, peer: int) -> None:
-        if peer in self.sockets:
-            self.sockets.pop(peer).close()
+        self.linked.discard(peer)
+        for sock in self.sockets.pop(peer, {}).values():
+            sock.close()
         if peer in self.inboxes:
             os.close(self.inboxes.pop(peer))
             self.pids.pop(peer, None)
@@ -301,12 +338,12 @@ class _Pairs:
         marks = (
             SELF if peer == self.rank
             else SHARED if peer in self.inboxes
-            else WIRED if peer in self.sockets
+            else WIRED if peer in self.linked
             else FAILED if peer in self.failures
             else PENDING
             for peer in range(self.size)
         )  # fmt: skip
-        known = self.inboxes | self.sockets | self.failures
+        known = self.linked | set(self.failures)
         pending = {str(peer): text for peer, text in self.trying.items() if peer not in known}
         failures = {str(peer): text for peer, text in self.failures.items()}
         return {"complete": self.complete(), "row": "".join(marks), "failures": failures, "pending": pending}
@@ -317,7 +354,7 @@ class _Pairs:
         own = self.cards[self.rank]
         local = {self.rank, *self.inboxes}
         if self.doors.unix is None:  # nothing was tried that would show it
-            local |= {card.rank for card in self.cards if (card.host, card.boot) == (own.host, own.boot)}
+            local |= {card.rank for card in self.cards if card.shares_host_with(own)}
         local_ranks = sorted(local)
         told = self.settings.local_rank
         return Wiring(
@@ -328,11 +365,22 @@ class _Pairs:
             hosts=[card.host for card in self.cards],
             inbox=self.doors.inbox,
             inboxes=self.inboxes,
-            sockets=self.sockets,
+            sockets={peer: [sock for _, sock in sorted(streams.items())] for peer, streams in self.sockets.items()},
             control=self.control,
             pids=self.pids,
             pairs=Counter(mark for rank, row in self.rows.items() for mark in str(row.get("row"))[:rank]),
         )
+
+
+def streams_between(one: Card, other: Card) -> int:
+    """How many connections a pair makes: the lower number of those that the two were told.
+
+    If neither was told: on one host a single connection was as fast as several. Between hosts, all packets of one
+    connection take one queue of the network card, one core and one path of a bundle; two are the fewest that are not
+    tied to that, and more cost memory and system calls on every network.
+    """
+    told = [card.streams for card in (one, other) if card.streams]
+    return min(told) if told else 1 if one.shares_host_with(other) else 2
 
 
 def describe_reach(cards: list[Card], rows: dict[int, dict[str, Any]], seconds: float) -> str:

@@ -12,7 +12,7 @@
 
 #include "expect.hpp"
 #include "transport/shm/ring_link.hpp"
-#include "transport/tcp/tcp_link.hpp"
+#include "transport/tcp/striped_link.hpp"
 
 /// Two ends of one link, both in this process, so that the thread sanitizer sees both.
 struct Pair {
@@ -64,6 +64,17 @@ inline Pair connect_tcp(bool tiny_buffers) {
             std::make_unique<unisono::TcpLink>(std::move(sockets.other))};
 }
 
+inline Pair connect_striped(std::size_t streams, std::size_t stripe, bool tiny_buffers) {
+    std::vector<unisono::Fd> ones, others;
+    for (std::size_t stream = 0; stream < streams; ++stream) {
+        auto sockets = connect_sockets(tiny_buffers);
+        ones.push_back(std::move(sockets.one));
+        others.push_back(std::move(sockets.other));
+    }
+    return {std::make_unique<unisono::StripedLink>(std::move(ones), stripe),
+            std::make_unique<unisono::StripedLink>(std::move(others), stripe)};
+}
+
 inline Pair connect_rings(std::size_t ring_bytes) {
     const auto first = std::make_shared<unisono::Inbox>(unisono::Inbox::create({3, ring_bytes}));
     const auto second = std::make_shared<unisono::Inbox>(unisono::Inbox::create({3, ring_bytes}));
@@ -75,6 +86,11 @@ inline Pair connect_rings(std::size_t ring_bytes) {
 inline std::vector<Kind> kinds_of_links() {
     return {{"tcp", 4'000'000, [] { return connect_tcp(false); }},
             {"tcp with tiny buffers", 2'000'000, [] { return connect_tcp(true); }},
+            {"1 stream in stripes of 100 bytes", 500'000, [] { return connect_striped(1, 100, false); }},
+            {"2 streams", 4'000'000,
+             [] { return connect_striped(2, unisono::StripedLink::usual_stripe, false); }},
+            {"2 streams with tiny buffers", 1'000'000, [] { return connect_striped(2, 3000, true); }},
+            {"4 streams in stripes of 7 bytes", 100'000, [] { return connect_striped(4, 7, false); }},
             {"rings of 64 bytes", 2'000'000, [] { return connect_rings(64); }},
             {"rings of 64 KiB", 4'000'000, [] { return connect_rings(64 * 1024); }}};
 }

@@ -35,6 +35,31 @@ void test_the_socket_is_set_up() {
     expect(option(socket, IPPROTO_TCP, TCP_USER_TIMEOUT) == 7000, "the patience that was asked for");
 }
 
+std::string congestion_control(int socket) {
+    std::array<char, 16> name{};
+    socklen_t length = name.size();
+    expect(::getsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, name.data(), &length) == 0, "a name");
+    return name.data();
+}
+
+/// What a link makes of a socket with this congestion control; nothing if the host does not have it.
+std::string made_of(const std::string& chosen) {
+    auto sockets = connect_sockets(false);
+    const int socket = sockets.one.number();
+    if (::setsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, chosen.data(),
+                     static_cast<socklen_t>(chosen.size())) != 0)
+        return {};
+    const TcpLink link(std::move(sockets.one));
+    return congestion_control(socket);
+}
+
+void test_no_connection_is_paced_and_other_choices_are_kept() {
+    const bool has_cubic = made_of("cubic") == "cubic";
+    const auto of_bbr = made_of("bbr"), of_reno = made_of("reno");
+    expect(of_bbr.empty() || of_bbr == (has_cubic ? "cubic" : "bbr"), "cubic instead of BBR");
+    expect(of_reno.empty() || of_reno == "reno", "what else was chosen");
+}
+
 void test_a_bad_descriptor_is_a_system_error() {
     try {
         TcpLink link{Fd()};
@@ -90,6 +115,7 @@ void test_many_parts_are_sent_in_several_calls() {
 
 int main() {
     test_the_socket_is_set_up();
+    test_no_connection_is_paced_and_other_choices_are_kept();
     test_a_bad_descriptor_is_a_system_error();
     test_a_reset_is_told_from_a_close();
     test_a_failed_send_leaves_what_has_arrived_readable();
