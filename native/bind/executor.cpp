@@ -63,7 +63,8 @@ void check_signals() {
 
 void run(Executor& executor, const Program& program, std::uintptr_t in, std::uintptr_t out,
          const Sizes& sizes, const Sizes& in_offsets, const Sizes& out_offsets, int dtype, int op,
-         std::uint64_t fingerprint, double deadline, bool pairwise) {
+         std::uint64_t fingerprint, double deadline, bool pairwise, std::uint32_t kind, std::uint32_t site,
+         std::uint64_t bytes) {
     const auto blocks = static_cast<std::size_t>(program.blocks());
     if (sizes.size() != blocks || in_offsets.size() != blocks || out_offsets.size() != blocks)
         throw std::invalid_argument("sizes and offsets do not fit the program's blocks");
@@ -77,7 +78,8 @@ void run(Executor& executor, const Program& program, std::uintptr_t in, std::uin
                     static_cast<Op>(op),
                     fingerprint,
                     pairwise,
-                    Clock::now() + budget};
+                    Clock::now() + budget,
+                    {kind, site, bytes}};
     const nb::gil_scoped_release without_gil;
     executor.run(program, call, check_signals);
 }
@@ -123,8 +125,10 @@ void executor(nb::module_& module) {
             "descriptor.")
         .def("run", &run, nb::arg("program"), nb::arg("source"), nb::arg("target"), nb::arg("sizes"),
              nb::arg("in_offsets"), nb::arg("out_offsets"), nb::arg("dtype"), nb::arg("op"),
-             nb::arg("fingerprint"), nb::arg("deadline"), nb::arg("pairwise") = false,
-             "Runs a program; blocks until it is through.")
+             nb::arg("fingerprint"), nb::arg("deadline"), nb::arg("pairwise") = false, nb::arg("kind") = 0,
+             nb::arg("site") = 0, nb::arg("bytes") = 0,
+             "Runs a program; blocks until it is through. The recorder keeps kind, site and bytes.")
+        .def("recorder", &Executor::recorder, "The last calls, also after the executor is gone.")
         .def(
             "counters",
             [](const Executor& executor) {

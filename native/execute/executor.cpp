@@ -10,7 +10,8 @@ Executor::Executor(int rank, std::vector<std::unique_ptr<Link>> links, std::vect
     : rank_(rank),
       links_(std::move(links)),
       lives_(std::move(lives)),
-      more_ranks_than_cores_(more_ranks_than_cores) {
+      more_ranks_than_cores_(more_ranks_than_cores),
+      recorder_(std::make_shared<Recorder>(size())) {
     counters_.sent.resize(links_.size());
     counters_.received.resize(links_.size());
     sent_in_pairs_.resize(links_.size());
@@ -21,9 +22,11 @@ Executor::~Executor() = default;
 
 void Executor::run(const Program& program, const Call& call, const std::function<void()>& interrupt) {
     if (broken_) throw PeerLost("an earlier call failed, so this communicator is closed");
+    Recording recording(*recorder_, call.label, call.pairwise ? Recorder::no_sequence : sequence_);
     broken_ = true;  // unless we get through
     Run(*this, program, call).go(interrupt);
     broken_ = false;
+    recording.succeed();
     ++counters_.calls;
     if (!call.pairwise) {
         ++sequence_;

@@ -13,6 +13,7 @@
 #include "base/dtype.hpp"
 #include "base/fd.hpp"
 #include "execute/program.hpp"
+#include "observe/recorder.hpp"
 #include "reduce/reduce.hpp"
 #include "transport/link.hpp"
 #include "transport/wait.hpp"
@@ -38,6 +39,7 @@ struct Call {
     std::uint64_t fingerprint;  // of everything that all ranks have to agree on
     bool pairwise;              // a call of sender and receiver only, which the others know nothing of
     Clock::time_point deadline;
+    Label label{};
 };
 
 /// What went over the links, without headers.
@@ -69,6 +71,7 @@ class Executor {
     void run(const Program& program, const Call& call, const std::function<void()>& interrupt);
 
     const Counters& counters() const { return counters_; }
+    const std::shared_ptr<Recorder>& recorder() const { return recorder_; }
     int rank() const { return rank_; }
     int size() const { return static_cast<int>(links_.size()); }
 
@@ -80,6 +83,7 @@ class Executor {
     std::vector<Life> lives_;
     bool more_ranks_than_cores_;
     Counters counters_;
+    std::shared_ptr<Recorder> recorder_;  // others may look at what happened after we are gone
     std::vector<std::byte> scratch_;
     std::uint64_t sequence_ = 0;
     std::vector<std::uint64_t> sent_in_pairs_;      // messages to each peer in pairwise calls

@@ -44,22 +44,27 @@ Executor::Run::Run(Executor& executor, const Program& program, const Call& call)
         if (each.kind != Kind::local) message_bytes_[index(each.message)] += call.sizes[index(each.block)];
     for (const auto& traffic : program.traffic())
         lanes_.push_back(Lane{&traffic, executor.links_[index(traffic.peer)].get()});
+    for (const auto& traffic : program.traffic()) executor.recorder_->expect(traffic.peer);
 }
 
 void Executor::Run::go(const std::function<void()>& interrupt) {
     std::vector<const Link*> links;
     for (const auto& lane : lanes_) links.push_back(lane.link);
     Waiter waiter(links, executor_.more_ranks_than_cores_);
-    auto look_up = Clock::now() + interrupt_every;
+    auto& recorder = *executor_.recorder_;
+    auto look_up = recorder.began() + interrupt_every;
     int idle_looks = 0;
     while (remaining_ > 0) {
         if (step()) {
+            if (recorder.is_waiting()) recorder.end_wait();
             waiter.reset();
             idle_looks = 0;
             continue;
         }
+        if (!waiter.spins_next() && !recorder.is_waiting()) begin_wait();
         if (!waiter.pause()) continue;
         if (const auto now = Clock::now(); now >= look_up) {
+            recorder.update_wait(now);
             interrupt();
             if (now >= call_.deadline) throw_deadline();
             // What a peer wrote before it died still counts, so that its end is no reason to stop while bytes
@@ -148,6 +153,7 @@ bool Executor::Run::receive_header(Lane& lane, std::int32_t message) {
                        ": all ranks have to make the same calls with the same arguments in the same order");
     lane.header_received = 0;
     lane.receiving = message;
+    executor_.recorder_->arrived(lane.traffic->peer);
     return true;
 }
 
@@ -252,6 +258,22 @@ void Executor::Run::advance(std::int32_t row, std::size_t bytes) {
         done_[index(row)] = 1;
         --remaining_;
     }
+}
+
+/// Is it this lane's peer that has to act: to send more, or to make room?
+bool Executor::Run::awaits(const Lane& lane) const {
+    std::size_t limit = 0;
+    const auto& [peer, sends, receives] = *lane.traffic;
+    if (lane.next_send < sends.size() && may_advance(sends[lane.next_send], limit)) return true;
+    if (lane.next_receive == receives.size()) return false;
+    const auto row = receives[lane.next_receive];
+    return lane.receiving != instruction(row).message || may_advance(row, limit);
+}
+
+void Executor::Run::begin_wait() const {
+    executor_.recorder_->begin_wait();
+    for (const auto& lane : lanes_)
+        if (awaits(lane)) executor_.recorder_->wait_for(lane.traffic->peer);
 }
 
 void Executor::Run::throw_if_a_peer_died() const {

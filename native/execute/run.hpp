@@ -52,6 +52,8 @@ class Executor::Run {
     std::uint64_t number_of_call(int peer, bool sending) const;
     bool may_advance(std::int32_t row, std::size_t& limit) const;
     void advance(std::int32_t row, std::size_t bytes);
+    bool awaits(const Lane& lane) const;
+    void begin_wait() const;
     [[noreturn]] void throw_deadline() const;
     void throw_if_a_peer_died() const;
     static std::size_t index(std::int32_t number) { return static_cast<std::size_t>(number); }
