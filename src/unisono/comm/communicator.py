@@ -12,6 +12,7 @@ import numpy as np
 from .._native import Executor, scale
 from ..errors import ConfigError
 from ..schedule.layout import EqualBlocks, UnequalBlocks
+from ..trace.file import Track
 from . import objects
 from .arrays import Array, readable, writable
 from .call import Call, PremultipliedSum
@@ -38,12 +39,13 @@ class Communicator:
         allow_pickle: bool = False,
         on_close: Callable[[], None] = lambda: None,
         regroup: Callable[[Communicator, list[int]], Communicator | None] = lambda comm, members: None,
+        track: Track | None = None,
     ) -> None:
         self.rank, self.size, self.local_rank = rank, size, local_rank
         self.hosts = hosts or []
         self.deadline = deadline
         self.allow_pickle = allow_pickle
-        self._runner = Runner(executor, rank, size)
+        self._runner = Runner(executor, rank, size, track)
         self._on_close = on_close
         self._regroup = regroup
 
@@ -87,9 +89,21 @@ class Communicator:
         return twin
 
     def stats(self) -> dict[str, Any]:
-        """Calls, bytes sent to and received from each rank without headers, and which algorithms ran how often."""
+        """What happened so far; may be asked for from another thread while a call goes on.
+
+        ``calls``; bytes ``sent`` to and ``received`` from each rank without headers; seconds ``waited`` for each rank;
+        which ``algorithms`` ran how often; ``recent`` calls, the newest last: what each was and from which line, when
+        it began and ended, and when its first bytes came from each peer, on the clock of ``time.monotonic()``.
+        """
         calls, sent, received = self._runner.executor.counters()
-        return {"calls": calls, "sent": sent, "received": received, "algorithms": dict(self._runner.used)}
+        return {
+            "calls": calls,
+            "sent": sent,
+            "received": received,
+            "waited": self._runner.flight.waited(),
+            "algorithms": dict(self._runner.used),
+            "recent": [record.facts() for record in self._runner.flight.calls_since()],
+        }
 
     def allreduce(
         self,

@@ -18,9 +18,12 @@ from ..schedule.catalog import find
 from ..schedule.ir import Ints
 from ..schedule.layout import EqualBlocks, Layout
 from ..schedule.schedule import Schedule
+from ..trace.file import Track
+from ..trace.record import Kind
 from ..tune.select import reduces_in_rank_order, select
 from .arrays import Array
 from .call import Call, layout_key
+from .flight import Flight
 from .programs import Programs
 
 MOST_PREPARED = 1024
@@ -38,8 +41,9 @@ class Shape(NamedTuple):
 class Runner:
     """The calls of one rank. They run in the order in which they were made, in whatever thread that was."""
 
-    def __init__(self, executor: Executor, rank: int, size: int) -> None:
+    def __init__(self, executor: Executor, rank: int, size: int, track: Track | None = None) -> None:
         self.rank, self.size = rank, size
+        self.flight = Flight(executor.recorder())
         self.used: Counter[str] = Counter()
         self._executor: Executor | None = executor
         self._programs = Programs(rank, size)
@@ -49,6 +53,10 @@ class Runner:
         self._pool: ThreadPoolExecutor | None = None
         self._worker: int | None = None
         self._last: Future[Any] | None = None
+        self._started_from = 0  # the line that started what the worker does
+        self._track = track
+        if track:
+            track.follow(self.flight.calls_since)
 
     @property
     def executor(self) -> Executor:
@@ -66,9 +74,20 @@ class Runner:
             self._pool.shutdown()
         with self._turn:
             self._executor = None
+            if self._track:
+                self._track.close()
 
     def start(self, function: Callable[[], Any]) -> Future[Any]:
         """Run a function, which makes calls, after all that was started before."""
+        site = self.flight.sites.caller(depth=3)
+
+        def work() -> Any:
+            self._started_from = site
+            return function()
+
+        return self._submit(work)
+
+    def _submit(self, function: Callable[[], Any]) -> Future[Any]:
         with self._order:
             if self._pool is None:
                 self._pool = ThreadPoolExecutor(1, "unisono", initializer=self._know_worker)
@@ -77,25 +96,34 @@ class Runner:
 
     def run(self, call: Call, source: Array, target: Array, shape: Shape, deadline: float) -> None:
         """Run a call here and now, unless asynchronous ones are still under way: then after them."""
-        self._in_order(lambda: self._run(call, source, target, shape, deadline))
+        site = self._caller()
+        self._in_order(lambda: self._run(call, source, target, shape, deadline, site))
 
     def exchange(self, x: Array | None, to: int | None, out: Array | None, source: int | None, deadline: float) -> None:
         """Send x to one rank and receive out from another; either may be left out."""
-        self._in_order(lambda: self._exchange(x, to, out, source, deadline))
+        site = self._caller()
+        self._in_order(lambda: self._exchange(x, to, out, source, deadline, site))
 
     def _in_order(self, function: Callable[[], None]) -> None:
         last = self._last
         if last is not None and not last.done() and threading.get_ident() != self._worker:
-            self.start(function).result()
+            self._submit(function).result()
         else:
             function()
 
+    def _caller(self) -> int:
+        if threading.get_ident() == self._worker:
+            return self._started_from
+        return self.flight.sites.caller(depth=5)  # above the collective, its _run, our run, this, and what it calls
+
     def _exchange(
-        self, x: Array | None, to: int | None, out: Array | None, source: int | None, deadline: float
+        self, x: Array | None, to: int | None, out: Array | None, source: int | None, deadline: float, site: int
     ) -> None:
         sizes = np.array([x.values.nbytes if x else 0, out.values.nbytes if out else 0], np.uint64)
         code = (x or out or _NOTHING).code
+        name = "send" if out is None else "recv" if x is None else "sendrecv"
         with self._turn:
+            kind = self.flight.number_of(Kind(name, dtype=(x or out or _NOTHING).dtype))
             self.executor.run(
                 self._programs.between(to, source),
                 x.address if x else 0,
@@ -107,13 +135,18 @@ class Runner:
                 0,
                 code,
                 deadline,
-                pairwise=True,
+                True,
+                kind,
+                site,
+                int(sizes.sum()),
             )
+            if self._track:
+                self._track.count()
 
     def _know_worker(self) -> None:
         self._worker = threading.get_ident()
 
-    def _run(self, call: Call, source: Array, target: Array, shape: Shape, deadline: float) -> None:
+    def _run(self, call: Call, source: Array, target: Array, shape: Shape, deadline: float, site: int) -> None:
         in_place = source.address == target.address and not (shape.part_in or shape.part_out)
         if not in_place and shape.layout.total and np.may_share_memory(source.values, target.values):
             source = source._replace(values=source.values.copy())
@@ -136,8 +169,14 @@ class Runner:
                 ready.operator,
                 ready.fingerprint,
                 deadline,
+                False,
+                ready.kind,
+                site,
+                ready.nbytes,
             )
             self.used[ready.name] += 1
+            if self._track:
+                self._track.count()
             is_receiver = call.collective != "reduce" or self.rank == call.root
             if call.averages and is_receiver and target.values.size:
                 divide(target.address, target.values.size, target.code, self.size)
@@ -154,8 +193,17 @@ class Runner:
         if call.collective == "alltoall":
             ins, outs = self._alltoall_offsets(ready.blocks, layout)
         fingerprint = call.fingerprint(schedule, layout, source.dtype)
-        name = f"{call.collective} {schedule.name}"
-        return _Prepared(ready.native, _u64(sizes), _u64(ins), _u64(outs), operator, fingerprint, name)
+        collective = schedule.collective
+        kind = Kind(
+            call.collective,
+            schedule.name,
+            source.dtype,
+            call.op_name if collective.reduces else None,
+            call.root if collective.rooted else None,
+        )
+        number, nbytes = self.flight.number_of(kind), self._nbytes(call, layout)
+        numbers = (_u64(sizes), _u64(ins), _u64(outs), operator, fingerprint)
+        return _Prepared(ready.native, *numbers, str(kind), number, nbytes)
 
     def _schedule(self, call: Call, layout: Layout) -> Schedule:
         if call.algorithm is not None:
@@ -164,8 +212,11 @@ class Runner:
             return find(call.collective, call.algorithm).schedule(self.size, call.root)
         if call.reproducible:
             return find(call.collective, "flat").schedule(self.size, call.root)
-        nbytes = layout.total // self.size if call.collective == "alltoall" else layout.total
-        return select(call.collective, self.size, nbytes, call.root)
+        return select(call.collective, self.size, self._nbytes(call, layout), call.root)
+
+    def _nbytes(self, call: Call, layout: Layout) -> int:
+        """Of the whole vector; of an alltoall, of what a rank hands in."""
+        return layout.total // self.size if call.collective == "alltoall" else layout.total
 
     def _alltoall_offsets(self, blocks: Ints, layout: Layout) -> tuple[Any, Any]:
         """Block s·p + d is the d-th of rank s's input and the s-th of rank d's output."""
@@ -193,3 +244,5 @@ class _Prepared(NamedTuple):
     operator: int
     fingerprint: int
     name: str
+    kind: int
+    nbytes: int

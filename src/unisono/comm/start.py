@@ -12,8 +12,10 @@ import numpy as np
 
 from ..config import LOOPBACK, Settings, parse_address, read_settings
 from ..errors import ConfigError, UnisonoError
+from ..trace.file import TraceFile, Track
+from .clock import align
 from .rendezvous import listen
-from .wiring import wire
+from .wiring import Wiring, wire
 
 if TYPE_CHECKING:
     from .communicator import Communicator
@@ -31,11 +33,23 @@ def init(*, allow_pickle: bool = False, **arguments: Any) -> Communicator:
     Arguments take precedence over UNISONO_* variables, and these over those of torchrun, mpirun and srun.
     ``allow_pickle`` allows the calls on objects, which run code that the other ranks send.
     """
-    return join(read_settings(**arguments), allow_pickle=allow_pickle)
+    settings = read_settings(**arguments)
+    trace = TraceFile(settings.trace, settings.rank) if settings.trace else None
+    try:
+        return join(settings, allow_pickle=allow_pickle, trace=trace)
+    except BaseException:
+        if trace:
+            trace.close()
+        raise
 
 
-def join(settings: Settings, *, allow_pickle: bool) -> Communicator:
-    """Meet the ranks that have the same settings, and link with each of them."""
+def join(
+    settings: Settings, *, allow_pickle: bool, trace: TraceFile | None = None, track: Track | None = None
+) -> Communicator:
+    """Meet the ranks that have the same settings, and link with each of them.
+
+    A trace is opened when its ranks have met; a track is part of one that was opened before.
+    """
     try:
         from .._native import Executor, Inbox
         from .communicator import Communicator
@@ -53,6 +67,8 @@ def join(settings: Settings, *, allow_pickle: bool) -> Communicator:
 
     wiring = wire(settings, make_inbox)
     try:
+        if wiring.traced:
+            track = begin_trace(settings, wiring, trace)
         executor = Executor(
             wiring.rank,
             wiring.size,
@@ -74,15 +90,26 @@ def join(settings: Settings, *, allow_pickle: bool) -> Communicator:
         deadline=settings.deadline,
         allow_pickle=allow_pickle,
         on_close=wiring.close,
-        regroup=Regroup(settings),
+        regroup=Regroup(settings, track),
+        track=track,
     )
+
+
+def begin_trace(settings: Settings, wiring: Wiring, trace: TraceFile | None) -> Track | None:
+    """Where some rank writes a trace, all take part in comparing clocks."""
+    run, offset, error = align(wiring.control, deadline=settings.start_timeout)
+    if trace is None:
+        return None
+    trace.open(size=wiring.size, host=settings.host, run=run, offset=offset, error=error)
+    return trace.track("world", range(wiring.size))
 
 
 class Regroup:
     """Makes communicators of some ranks of one: the first of them listens, all are told where, and they meet there."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, track: Track | None) -> None:
         self._settings = settings
+        self._track = track
         self._numbers = count()
 
     def __call__(self, comm: Communicator, members: list[int]) -> Communicator | None:
@@ -104,8 +131,10 @@ class Regroup:
             rendezvous=parse_address("rendezvous", text) if text else None,
             listener=listener.detach() if listener else None,
             job=f"{self._settings.job}.{number}.{members[0]}",
+            trace=None,  # is written already
         )
-        return join(settings, allow_pickle=comm.allow_pickle)
+        track = self._track.part(number, members) if self._track else None
+        return join(settings, allow_pickle=comm.allow_pickle, track=track)
 
 
 def local_address(settings: Settings) -> str:
