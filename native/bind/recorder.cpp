@@ -15,14 +15,14 @@ namespace unisono::bind {
 
 namespace {
 
-using Peer = std::tuple<int, std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t>;
+using Peer = std::tuple<int, bool, std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t>;
 using Row = std::tuple<std::uint64_t, std::uint64_t, std::uint32_t, std::uint32_t, std::uint64_t,
                        std::uint64_t, std::uint64_t, int, std::vector<Peer>>;
 
 Row row(const CallRecord& call) {
     std::vector<Peer> peers;
-    for (const auto& [peer, arrived, waited, longest_began, longest] : call.peers)
-        peers.emplace_back(peer, arrived, waited, longest_began, longest);
+    for (const auto& [peer, expected, arrived, waited, longest_began, longest] : call.peers)
+        peers.emplace_back(peer, expected, arrived, waited, longest_began, longest);
     return {call.number,      call.sequence, call.label.kind, call.label.site,
             call.label.bytes, call.began,    call.ended,      static_cast<int>(call.outcome),
             std::move(peers)};
@@ -42,7 +42,8 @@ void recorder(nb::module_& module) {
             },
             nb::arg("number"),
             "The kept calls from a number on, the oldest first: number, sequence, kind, site, bytes, began, "
-            "ended, outcome (0 running, 1 done, 2 failed), and for every peer its rank, when its first frame "
+            "ended, outcome (0 running, 1 done, 2 failed), and for every peer its rank, whether frames come "
+            "from it, when its first frame "
             "arrived, how long it was waited for, and when the longest of these waits began and how long it "
             "was. Times are nanoseconds of the monotonic clock.")
         .def("waited", &Recorder::waited, "Nanoseconds that all calls have waited for each rank.");

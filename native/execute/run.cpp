@@ -44,7 +44,8 @@ Executor::Run::Run(Executor& executor, const Program& program, const Call& call)
         if (each.kind != Kind::local) message_bytes_[index(each.message)] += call.sizes[index(each.block)];
     for (const auto& traffic : program.traffic())
         lanes_.push_back(Lane{&traffic, executor.links_[index(traffic.peer)].get()});
-    for (const auto& traffic : program.traffic()) executor.recorder_->expect(traffic.peer);
+    for (const auto& [peer, sends, receives] : program.traffic())
+        receives.empty() ? executor.recorder_->only_send_to(peer) : executor.recorder_->expect(peer);
 }
 
 void Executor::Run::go(const std::function<void()>& interrupt) {

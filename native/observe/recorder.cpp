@@ -26,6 +26,7 @@ class Recorder::Field {
 
 struct Recorder::Entry {
     Field<int> peer;
+    Field<bool> expected;
     Field<std::uint64_t> arrived, waited, longest_began, longest;
 };
 
@@ -80,11 +81,12 @@ void Recorder::end(Outcome outcome) {
     slot.outcome = outcome;
 }
 
-void Recorder::expect(int peer) {
+void Recorder::add(int peer, bool expected) {
     auto& slot = current();
     const std::uint32_t index = slot.peers;
     auto& entry = entries_of(*begun_ - 1)[index];
     entry.peer = peer;
+    entry.expected = expected;
     entry.arrived = 0;
     entry.waited = 0;
     entry.longest_began = 0;
@@ -100,8 +102,18 @@ void Recorder::arrived(int peer) {
 
 void Recorder::begin_wait() {
     is_waiting_ = true;
+    awaits_absent_ = false;
     awaited_.clear();
     wait_began_ = counted_to_ = Clock::now();
+}
+
+void Recorder::wait_for(int peer) {
+    const auto index = entry_of_[static_cast<std::size_t>(peer)];
+    const auto& entry = entries_of(*begun_ - 1)[index];
+    const bool is_absent = entry.expected && entry.arrived == 0;
+    if (is_absent && !awaits_absent_) awaited_.clear();
+    awaits_absent_ |= is_absent;
+    if (is_absent == awaits_absent_) awaited_.push_back(index);
 }
 
 void Recorder::update_wait(Clock::time_point now) {
@@ -136,8 +148,8 @@ bool Recorder::read(std::uint64_t number, CallRecord& record) const {
     const auto* entries = entries_of(number);
     record.peers.clear();
     for (std::uint32_t i = 0, count = slot.peers; i < count; ++i) {
-        const auto& [peer, arrived, waited, longest_began, longest] = entries[i];
-        record.peers.push_back({peer, arrived, waited, longest_began, longest});
+        const auto& [peer, expected, arrived, waited, longest_began, longest] = entries[i];
+        record.peers.push_back({peer, expected, arrived, waited, longest_began, longest});
     }
     return slot.generation == number + 1;
 }

@@ -21,7 +21,8 @@ enum class Outcome : std::uint32_t { running, done, failed };
 /// Times are nanoseconds of CLOCK_MONOTONIC, which the processes of a host share; 0 is "not yet".
 struct PeerRecord {
     int peer;
-    std::uint64_t arrived;        // when its first frame of the call was seen
+    bool expected;                // whether the call gets frames from it at all
+    std::uint64_t arrived;        // when the first of these was seen
     std::uint64_t waited;         // for this peer, in waits that were too long to be spun away
     std::uint64_t longest_began;  // the longest of these waits
     std::uint64_t longest;
@@ -61,15 +62,17 @@ class Recorder {
     void begin(const Label& label, std::uint64_t sequence);
     void end(Outcome outcome);
 
-    /// The call that has begun talks to this peer.
-    void expect(int peer);
+    /// The call that has begun gets frames from this peer, or only sends to it.
+    void expect(int peer) { add(peer, true); }
+    void only_send_to(int peer) { add(peer, false); }
 
     /// A frame of an expected peer is here. Only the first of a call counts.
     void arrived(int peer);
 
-    /// From now on nothing can be done before peers act; `wait_for` says which.
+    /// From now on nothing can be done before peers act; `wait_for` says which. Where some of these have not
+    /// come to the call at all, it is them that the wait is for: the others may be waiting for them, too.
     void begin_wait();
-    void wait_for(int peer) { awaited_.push_back(entry_of_[static_cast<std::size_t>(peer)]); }
+    void wait_for(int peer);
     bool is_waiting() const { return is_waiting_; }
 
     /// The wait is not over, but what it has taken so far counts: a reader shall see it.
@@ -92,6 +95,7 @@ class Recorder {
     struct Slot;
     struct Entry;
 
+    void add(int peer, bool expected);
     Slot& current() const;
     Entry* entries_of(std::uint64_t number) const;
     bool read(std::uint64_t number, CallRecord& record) const;
@@ -106,6 +110,7 @@ class Recorder {
     Clock::time_point began_;
     std::vector<std::uint32_t> entry_of_;  // by peer
     std::vector<std::uint32_t> awaited_;   // entries
+    bool awaits_absent_ = false;           // these are of peers that have not come
     bool is_waiting_ = false;
     Clock::time_point wait_began_;
     Clock::time_point counted_to_;

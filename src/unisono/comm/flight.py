@@ -46,7 +46,7 @@ class Flight:
                 began=began,
                 ended=None if outcome == RUNNING else ended,
                 failed=outcome == FAILED,
-                peers=[Peer(rank, arrived or None, *waits) for rank, arrived, *waits in peers],
+                peers=[Peer(rank, expected, arrived or None, *waits) for rank, expected, arrived, *waits in peers],
             )
             for number, sequence, kind, site, nbytes, began, ended, outcome, peers in self._recorder.calls_since(number)
         ]

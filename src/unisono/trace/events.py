@@ -83,7 +83,9 @@ def _arguments(record: Record, ranks: Sequence[int]) -> dict[str, Any]:
         if peer.arrived is not None
     }
     waited = {str(ranks[peer.rank]): microseconds(peer.waited) for peer in record.peers if peer.waited}
-    outcome = {} if record.outcome == "done" else {"outcome": record.outcome}
+    outcome: dict[str, Any] = {} if record.outcome == "done" else {"outcome": record.outcome}
+    absent = [ranks[peer.rank] for peer in record.peers if peer.expected and peer.arrived is None]
+    outcome |= {"absent": absent} if absent else {}
     peers = [ranks[peer.rank] for peer in record.peers]
     return {**facts, **outcome, "peers": peers, "arrived_us": arrived, "waited_us": waited}
 

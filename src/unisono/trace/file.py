@@ -72,6 +72,8 @@ class TraceFile:
             return self._numbers
 
     def end(self, track: Track) -> None:
+        if not self.is_writable:
+            return
         with self._lock:
             track.write_calls()
             self._tracks.remove(track)
@@ -88,10 +90,12 @@ class TraceFile:
 
     @property
     def is_writable(self) -> bool:
-        """Not after the end, and not in a copy of the process, which has the same file open."""
+        """Not after the end, and not in a copy of the process, in which others may hold our lock for ever."""
         return not self._file.closed and os.getpid() == self._process
 
     def write_all(self) -> None:
+        if not self.is_writable:
+            return
         with self._lock:
             for track in self._tracks:
                 track.write_calls()
@@ -119,6 +123,7 @@ class TraceFile:
                 data = data[self._file.write(data) or 0 :]
         except OSError as error:
             self._file.close()
+            self._stop.set()
             warnings.warn(f"the trace {self.path} ends here: {error.strerror}", RuntimeWarning, stacklevel=1)
 
     def _write_at_intervals(self) -> None:

@@ -22,6 +22,7 @@ class Peer(NamedTuple):
     """What a call had to do with one rank."""
 
     rank: int
+    expected: bool  # whether the call gets anything from it
     arrived: int | None  # when its first frame was seen
     waited: int  # for it, in waits that were too long to be spun away
     longest_began: int  # the longest of these waits
@@ -57,6 +58,7 @@ class Record(NamedTuple):
             "outcome": self.outcome,
             "peers": {
                 peer.rank: {
+                    "expected": peer.expected,
                     "arrived": None if peer.arrived is None else peer.arrived / 1e9,
                     "waited": peer.waited / 1e9,
                 }

@@ -34,6 +34,7 @@ void a_call_is_kept_with_all_that_is_known_of_it() {
         Recording recording(recorder, {.kind = 7, .site = 8, .bytes = 4096}, 41);
         recorder.expect(3);
         recorder.expect(1);
+        recorder.only_send_to(2);
         recorder.arrived(1);
         const auto during = recorder.calls_since(0);
         expect(during.size() == 1 && during[0].outcome == Outcome::running && during[0].ended == 0,
@@ -46,7 +47,8 @@ void a_call_is_kept_with_all_that_is_known_of_it() {
     expect(call.number == 0 && call.sequence == 41, "its numbers");
     expect(call.label.kind == 7 && call.label.site == 8 && call.label.bytes == 4096, "its label");
     expect(call.outcome == Outcome::done && call.began > 0 && call.ended >= call.began, "its time");
-    expect(call.peers.size() == 2 && call.peers[0].peer == 3 && call.peers[1].peer == 1, "its peers");
+    expect(call.peers.size() == 3 && call.peers[0].peer == 3 && call.peers[1].peer == 1, "its peers");
+    expect(call.peers[0].expected && call.peers[1].expected && !call.peers[2].expected, "who sends");
     expect(call.peers[0].arrived == 0, "who has not come to be known");
     expect(call.peers[1].arrived >= call.began && call.peers[1].arrived <= call.ended, "an arrival");
     expect(call.peers[0].waited == 0 && call.peers[1].waited == 0, "no wait");
@@ -104,6 +106,27 @@ void waits_are_charged_to_who_was_awaited() {
     }
     expect(recorder.calls_since(1)[0].peers[0].waited == 0, "a new call to begin at nothing");
     expect(recorder.waited() == totals, "totals that stay");
+}
+
+void who_has_not_come_is_awaited_rather_than_who_may_wait_for_it() {
+    Recorder recorder(5);
+    const Recording recording(recorder, {}, 0);
+    for (const int peer : {1, 2, 3}) recorder.expect(peer);
+    recorder.only_send_to(4);
+    recorder.arrived(1);
+    const auto wait = [&] {
+        recorder.begin_wait();
+        for (const int peer : {1, 2, 3, 4}) recorder.wait_for(peer);
+        std::this_thread::sleep_for(1ms);
+        recorder.end_wait();
+        return recorder.waited();
+    };
+    const auto first = wait();
+    expect(first[1] == 0 && first[2] > 0 && first[3] > 0 && first[4] == 0, "both that have not come");
+    recorder.arrived(2);
+    recorder.arrived(3);
+    const auto second = wait();
+    expect(second[1] > 0 && second[2] > first[2] && second[3] > first[3] && second[4] > 0, "then all");
 }
 
 void the_last_calls_are_kept() {
@@ -178,6 +201,7 @@ int main() {
     a_call_that_is_left_by_an_exception_has_failed();
     only_the_first_frame_of_a_peer_counts();
     waits_are_charged_to_who_was_awaited();
+    who_has_not_come_is_awaited_rather_than_who_may_wait_for_it();
     the_last_calls_are_kept();
     a_reader_sees_whole_calls_while_they_are_made();
     writing_allocates_nothing();
