@@ -61,7 +61,7 @@ def test_every_rank_writes_all_its_calls(traced: Path) -> None:
         events = events_of(traced, rank)
         names = {event["name"]: event["args"] for event in events if event["ph"] == "M"}
         assert names["process_name"]["name"].startswith(f"rank {rank} (")
-        assert names["thread_name"]["name"] == f"world: {rank} of 3"
+        assert names["thread_name"]["name"] == f"world (rank {rank} of 3)"
         found = calls(events)
         assert [call["name"] for call in found] == ["allreduce ring"] * 3 + ["allreduce direct"]
         assert [call["args"]["sequence"] for call in found] == [0, 1, 2, 3]

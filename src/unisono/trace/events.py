@@ -35,7 +35,7 @@ def header(*, rank: int, size: int, host: str, pid: int, run: str, offset: int, 
 
 def communicator(rank: int, track: int, identity: str, ranks: Sequence[int]) -> list[Event]:
     """A track, and the ranks whose calls it shows."""
-    name = f"{identity}: {ranks.index(rank)} of {len(ranks)}"
+    name = f"{identity} (rank {ranks.index(rank)} of {len(ranks)})"
     return [
         _metadata(COMMUNICATOR, rank, track, {"identity": identity, "ranks": list(ranks)}),
         _metadata("thread_name", rank, track, {"name": name}),

@@ -46,7 +46,7 @@ class TraceFile:
             ) from error
         self._lock = threading.RLock()
         self._tracks: list[Track] = []
-        self._numbers = 0
+        self._last_number = 0  # of a track
         self._is_empty = True
         self._stop = threading.Event()
         self._writer: threading.Thread | None = None
@@ -54,6 +54,7 @@ class TraceFile:
     def open(self, *, size: int, host: str, run: str, offset: int, error: int) -> None:
         """From here on it is the trace of this rank."""
         facts = {"rank": self.rank, "size": size, "host": host, "pid": self._process, "run": run}
+        self._last_number = size  # a track with the number of a rank would be taken for its main thread
         self.write(events.header(**facts, offset=offset, error=error))  # type: ignore[arg-type]
         os.replace(self._draft, self.path)
         atexit.register(self.close)
@@ -66,10 +67,10 @@ class TraceFile:
 
     def begin(self, track: Track) -> int:
         with self._lock:
-            self._numbers += 1
+            self._last_number += 1
             self._tracks.append(track)
-            self.write(events.communicator(self.rank, self._numbers, track.identity, track.ranks))
-            return self._numbers
+            self.write(events.communicator(self.rank, self._last_number, track.identity, track.ranks))
+            return self._last_number
 
     def end(self, track: Track) -> None:
         if not self.is_writable:
