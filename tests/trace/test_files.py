@@ -49,7 +49,8 @@ def traced(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run = subprocess.run(
         [sys.executable, *command, str(folder / "left")], env=environment, capture_output=True, text=True, timeout=60
     )
-    assert (run.returncode, run.stderr) == (0, "")
+    assert run.returncode == 0, run.stderr
+    assert run.stderr == ""
     return folder / "trace"
 
 
