@@ -6,6 +6,7 @@ namespace unisono::bind {
 
 void errors(nanobind::module_& module);
 void executor(nanobind::module_& module);
+void recorder(nanobind::module_& module);
 void reductions(nanobind::module_& module);
 
 }  // namespace unisono::bind

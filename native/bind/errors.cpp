@@ -2,7 +2,7 @@
 
 #include "base/error.hpp"
 #include "bind/bind.hpp"
-#include "execute/executor.hpp"
+#include "execute/mismatch.hpp"
 
 namespace nb = nanobind;
 

@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <thread>
@@ -89,12 +90,13 @@ Neighbours neighbours(int size, const std::shared_ptr<Inbox>& inbox, const Inbox
     return result;
 }
 
-std::vector<Life> lives(const Descriptors& processes) {
+std::vector<Life> lives(const Descriptors& processes, const Inboxes& inboxes) {
     std::vector<Life> result;
     for (const auto& [peer, process] : processes) {
         Fd descriptor(static_cast<int>(::syscall(SYS_pidfd_open, process, 0)));
         if (!descriptor.valid()) throw_errno("watching rank " + std::to_string(peer));
-        result.push_back({peer, std::move(descriptor)});
+        const auto inbox = std::ranges::find(inboxes, peer, [](const auto& each) { return each.first; });
+        result.push_back({peer, std::move(descriptor), inbox == inboxes.end() ? nullptr : inbox->second});
     }
     return result;
 }
@@ -110,7 +112,8 @@ void check_signals() {
 
 void run(Executor& executor, const Program& program, std::uintptr_t in, std::uintptr_t out,
          const Sizes& sizes, const Sizes& in_offsets, const Sizes& out_offsets, int dtype, int op,
-         std::uint64_t fingerprint, double deadline, bool pairwise) {
+         std::uint64_t fingerprint, double deadline, bool pairwise, std::uint32_t kind, std::uint32_t site,
+         std::uint64_t bytes) {
     const auto blocks = static_cast<std::size_t>(program.blocks());
     if (sizes.size() != blocks || in_offsets.size() != blocks || out_offsets.size() != blocks)
         throw std::invalid_argument("sizes and offsets do not fit the program's blocks");
@@ -123,18 +126,20 @@ void run(Executor& executor, const Program& program, std::uintptr_t in, std::uin
                     static_cast<Op>(op),
                     fingerprint,
                     pairwise,
-                    after(deadline)};
+                    after(deadline),
+                    {kind, site, bytes}};
     const nb::gil_scoped_release without_gil;
     executor.run(program, call, check_signals);
 }
 
 void run_shared(Executor& executor, const SharedPlan& plan, std::uintptr_t in, std::size_t in_bytes,
-                std::uintptr_t out, std::size_t out_bytes, double deadline) {
+                std::uintptr_t out, std::size_t out_bytes, double deadline, std::uint32_t kind,
+                std::uint32_t site, std::uint64_t bytes) {
     if (!executor.neighbours().own) throw std::invalid_argument("these ranks do not share memory");
     const auto until = after(deadline);
     const nb::gil_scoped_release without_gil;
     executor.run(plan, {reinterpret_cast<std::byte*>(in), in_bytes},
-                 {reinterpret_cast<std::byte*>(out), out_bytes}, until, check_signals);
+                 {reinterpret_cast<std::byte*>(out), out_bytes}, until, {kind, site, bytes}, check_signals);
 }
 
 /// Bytes in the memory that this rank shares; they go back when the array is collected.
@@ -218,31 +223,40 @@ void executor(nb::module_& module) {
             "__init__",
             [](Executor* self, int rank, int size, const std::shared_ptr<Inbox>& inbox,
                const Descriptors& inboxes, const Descriptors& sockets, const Descriptors& processes,
-               int ranks_on_host) {
+               int alarm, int ranks_on_host) {
                 const bool crowded = ranks_on_host > static_cast<int>(std::thread::hardware_concurrency());
                 const auto theirs = open(inboxes);
                 let_others_read();
-                new (self) Executor(rank, links(rank, size, inbox, theirs, sockets), lives(processes),
-                                    crowded, neighbours(size, inbox, theirs, processes));
+                Host host{.own = inbox,
+                          .lives = lives(processes, theirs),
+                          .alarm = alarm < 0 ? Fd() : duplicate(alarm),
+                          .neighbours = neighbours(size, inbox, theirs, processes),
+                          .more_ranks_than_cores = crowded};
+                new (self) Executor(rank, links(rank, size, inbox, theirs, sockets), std::move(host));
             },
             nb::arg("rank"), nb::arg("size"), nb::arg("inbox").none(), nb::arg("inboxes"), nb::arg("sockets"),
-            nb::arg("processes"), nb::arg("ranks_on_host"),
+            nb::arg("processes"), nb::arg("alarm"), nb::arg("ranks_on_host"),
             "Takes over sockets, maps the peers' inboxes and watches their processes: pairs of peer and "
-            "descriptor, or process number. Several sockets of a peer share its bytes, in the order that both ends "
-            "agreed on.")
+            "descriptor, or process number. Several sockets of a peer share its bytes, in the order that "
+            "both ends "
+            "agreed on. Calls fail while the alarm, a descriptor of the caller's, is readable.")
         .def("run", &run, nb::arg("program"), nb::arg("source"), nb::arg("target"), nb::arg("sizes"),
              nb::arg("in_offsets"), nb::arg("out_offsets"), nb::arg("dtype"), nb::arg("op"),
-             nb::arg("fingerprint"), nb::arg("deadline"), nb::arg("pairwise") = false,
-             "Runs a program; blocks until it is through.")
+             nb::arg("fingerprint"), nb::arg("deadline"), nb::arg("pairwise") = false, nb::arg("kind") = 0,
+             nb::arg("site") = 0, nb::arg("bytes") = 0,
+             "Runs a program; blocks until it is through. The recorder keeps kind, site and bytes.")
         .def("run_shared", &run_shared, nb::arg("plan"), nb::arg("source"), nb::arg("source_bytes"),
-             nb::arg("target"), nb::arg("target_bytes"), nb::arg("deadline"),
-             "Runs a program for ranks that share memory; blocks until it is through.")
+             nb::arg("target"), nb::arg("target_bytes"), nb::arg("deadline"), nb::arg("kind") = 0,
+             nb::arg("site") = 0, nb::arg("bytes") = 0, "The same for ranks that share memory.")
         .def(
             "shares_memory", [](Executor& executor) { return executor.neighbours().own != nullptr; },
             "Do all ranks share memory?")
         .def(
             "can_be_direct", [](Executor& executor) { return executor.neighbours().can_be_direct(); },
             "Can this process use the private memory of all others?")
+        .def("leave", &Executor::leave,
+             "Tells the other ranks of the host that this one will make no more calls.")
+        .def("recorder", &Executor::recorder, "The last calls, also after the executor is gone.")
         .def(
             "counters",
             [](const Executor& executor) {

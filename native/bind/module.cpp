@@ -27,5 +27,6 @@ NB_MODULE(_native, module) {
 
     unisono::bind::errors(module);
     unisono::bind::reductions(module);
+    unisono::bind::recorder(module);
     unisono::bind::executor(module);
 }

@@ -5,29 +5,29 @@
 
 namespace unisono {
 
-Executor::Executor(int rank, std::vector<std::unique_ptr<Link>> links, std::vector<Life> lives,
-                   bool more_ranks_than_cores, Neighbours neighbours)
+Executor::Executor(int rank, std::vector<std::unique_ptr<Link>> links, Host host)
     : rank_(rank),
       links_(std::move(links)),
-      lives_(std::move(lives)),
-      more_ranks_than_cores_(more_ranks_than_cores),
-      neighbours_(std::move(neighbours)) {
+      host_(std::move(host)),
+      recorder_(std::make_shared<Recorder>(size())) {
     counters_.sent.resize(links_.size());
     counters_.received.resize(links_.size());
     sent_in_pairs_.resize(links_.size());
     received_in_pairs_.resize(links_.size());
 }
 
-Executor::~Executor() = default;
+Executor::~Executor() { leave(); }
 
 void Executor::run(const Program& program, const Call& call, const std::function<void()>& interrupt) {
     require_whole();
+    Recording recording(*recorder_, call.label, call.pairwise ? Recorder::no_sequence : sequence_);
     try {
         Run(*this, program, call).go(interrupt);
     } catch (...) {
         fail();
         throw;
     }
+    recording.succeed();
     ++counters_.calls;
     if (!call.pairwise) {
         ++sequence_;
@@ -41,17 +41,21 @@ void Executor::run(const Program& program, const Call& call, const std::function
 }
 
 void Executor::run(const SharedPlan& plan, SharedRun::Array in, SharedRun::Array out,
-                   Clock::time_point deadline, const std::function<void()>& interrupt) {
+                   Clock::time_point deadline, const Label& label, const std::function<void()>& interrupt) {
     require_whole();
-    Watch watch(rank_, lives_, deadline, interrupt);
+    Recording recording(*recorder_, label, sequence_);
+    Watch watch(rank_, host_, deadline, interrupt);
     try {
-        SharedRun(neighbours_, rank_, plan, in, out, {counters_.sent, counters_.received}, patience(), watch)
+        SharedRun(host_.neighbours, rank_, plan, in, out, {counters_.sent, counters_.received},
+                  {patience(), watch, *recorder_})
             .go();
     } catch (...) {
         fail();
         throw;
     }
+    recording.succeed();
     ++counters_.calls;
+    ++sequence_;
 }
 
 void Executor::require_whole() const {
@@ -60,7 +64,11 @@ void Executor::require_whole() const {
 
 void Executor::fail() {
     broken_ = true;
-    if (neighbours_.own) neighbours_.own->board().failed.store(1, std::memory_order_relaxed);
+    if (host_.own) host_.own->board().failed.store(1, std::memory_order_release);
+}
+
+void Executor::leave() {
+    if (host_.own) host_.own->board().left.store(1, std::memory_order_release);
 }
 
 }  // namespace unisono

@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "base/dtype.hpp"
-#include "execute/mismatch.hpp"
-#include "execute/neighbours.hpp"
+#include "execute/host.hpp"
 #include "execute/program.hpp"
 #include "execute/shared_run.hpp"
 #include "execute/watch.hpp"
+#include "observe/recorder.hpp"
 #include "reduce/reduce.hpp"
 #include "transport/link.hpp"
 #include "transport/wait.hpp"
@@ -34,6 +34,7 @@ struct Call {
     std::uint64_t fingerprint;  // of everything that all ranks have to agree on
     bool pairwise;              // a call of sender and receiver only, which the others know nothing of
     Clock::time_point deadline;
+    Label label{};
 };
 
 /// What went over the links, without headers.
@@ -46,11 +47,8 @@ struct Counters {
 /// Runs programs over the links of one rank, one at a time. After a failure it runs nothing any more.
 class Executor {
   public:
-    /// `links` has a link for every peer, and nothing for the rank itself. `lives` are descriptors of
-    /// processes (pidfd) of ranks that share this host: memory does not tell when the process that wrote to
-    /// it dies. `neighbours` are all ranks, if they share memory, otherwise none.
-    Executor(int rank, std::vector<std::unique_ptr<Link>> links, std::vector<Life> lives,
-             bool more_ranks_than_cores, Neighbours neighbours = {});
+    /// `links` has a link for every peer, and nothing for the rank itself.
+    Executor(int rank, std::vector<std::unique_ptr<Link>> links, Host host);
     Executor(const Executor&) = delete;
     Executor& operator=(const Executor&) = delete;
     ~Executor();
@@ -60,10 +58,14 @@ class Executor {
 
     /// The same for ranks that share memory.
     void run(const SharedPlan& plan, SharedRun::Array in, SharedRun::Array out, Clock::time_point deadline,
-             const std::function<void()>& interrupt);
+             const Label& label, const std::function<void()>& interrupt);
 
-    Neighbours& neighbours() { return neighbours_; }
+    /// Tells the ranks of this host that this one makes no more calls, so that its end is no failure.
+    void leave();
+
+    Neighbours& neighbours() { return host_.neighbours; }
     const Counters& counters() const { return counters_; }
+    const std::shared_ptr<Recorder>& recorder() const { return recorder_; }
     int rank() const { return rank_; }
     int size() const { return static_cast<int>(links_.size()); }
 
@@ -71,17 +73,16 @@ class Executor {
     class Run;
 
     Patience patience() const {
-        return more_ranks_than_cores_ ? Patience::with_more_ranks_than_cores() : Patience();
+        return host_.more_ranks_than_cores ? Patience::with_more_ranks_than_cores() : Patience();
     }
     void require_whole() const;
     void fail();
 
     int rank_;
     std::vector<std::unique_ptr<Link>> links_;
-    std::vector<Life> lives_;
-    bool more_ranks_than_cores_;
-    Neighbours neighbours_;
+    Host host_;
     Counters counters_;
+    std::shared_ptr<Recorder> recorder_;  // others may look at what happened after we are gone
     std::vector<std::byte> scratch_;
     std::uint64_t sequence_ = 0;
     std::vector<std::uint64_t> sent_in_pairs_;      // messages to each peer in pairwise calls

@@ -26,12 +26,11 @@ class Sleeper {
 
 }  // namespace
 
-Gate::Gate(Neighbours& neighbours, int rank, std::uint64_t fingerprint, Patience patience, Watch& watch)
+Gate::Gate(Neighbours& neighbours, int rank, std::uint64_t fingerprint, Waiting waiting)
     : neighbours_(neighbours),
       rank_(rank),
       fingerprint_(fingerprint),
-      patience_(patience),
-      watch_(watch),
+      waiting_(waiting),
       call_(++neighbours.call),
       line_(neighbours.own->board().line(call_)) {}
 
@@ -61,7 +60,9 @@ void Gate::wait_for(int peer, std::uint64_t step) {
     if (neighbour(peer).known >= moment) return;
     const bool first = Moment::call(neighbour(peer).known) < call_;
     wait_until(peer, line_of(peer), moment);
-    if (first) compare(peer);
+    if (!first) return;
+    compare(peer);
+    waiting_.recorder.arrived(peer);
 }
 
 void Gate::compare(int peer) const {
@@ -84,10 +85,18 @@ bool Gate::reached(int peer, const Line& line, std::uint64_t moment) {
 }
 
 void Gate::wait_until(int peer, const Line& line, std::uint64_t moment) {
-    for (int spin = 0; spin < patience_.spins; ++spin)
+    for (int spin = 0; spin < waiting_.patience.spins; ++spin)
         if (reached(peer, line, moment)) return;
+    waiting_.recorder.begin_wait();
+    waiting_.recorder.wait_for(peer);
+    give_the_core_away_until(peer, line, moment);
+    waiting_.recorder.end_wait();
+}
+
+void Gate::give_the_core_away_until(int peer, const Line& line, std::uint64_t moment) {
     const auto since = Clock::now();
-    for (int yields = 0; yields < patience_.yields || Clock::now() - since < patience_.yield_time; ++yields) {
+    const auto& [spins, spin_time, yields, yield_time] = waiting_.patience;
+    for (int yield = 0; yield < yields || Clock::now() - since < yield_time; ++yield) {
         ::sched_yield();
         if (reached(peer, line, moment)) return;
         look_up(peer, line, moment);
@@ -103,12 +112,13 @@ void Gate::wait_until(int peer, const Line& line, std::uint64_t moment) {
 }
 
 void Gate::look_up(int peer, const Line& line, std::uint64_t moment) {
-    const auto over = [&] { return reached(peer, line, moment); };
-    watch_.look([&] { return "rank " + std::to_string(peer) + " in call " + std::to_string(call_); }, over);
+    if (!waiting_.watch.is_time()) return;
+    waiting_.recorder.update_wait(Clock::now());
     if (&line == &line_of(peer)) compare(peer);
-    if (neighbour(peer).inbox->board().failed.load(std::memory_order_relaxed) != 0 && !over())
-        throw PeerLost("rank " + std::to_string(rank_) + " lost rank " + std::to_string(peer) +
-                       ": it failed in call " + std::to_string(Moment::call(neighbour(peer).known)));
+    waiting_.watch.look(
+        {[&](int rank) { return rank == peer; },
+         [&] { return "rank " + std::to_string(peer) + " in call " + std::to_string(call_ - 1); },
+         [&] { return reached(peer, line, moment); }});
 }
 
 }  // namespace unisono

@@ -4,6 +4,7 @@
 
 #include "execute/neighbours.hpp"
 #include "execute/watch.hpp"
+#include "observe/recorder.hpp"
 #include "transport/wait.hpp"
 
 namespace unisono {
@@ -11,7 +12,14 @@ namespace unisono {
 /// One call, as the ranks of a host tell each other about it on their boards.
 class Gate {
   public:
-    Gate(Neighbours& neighbours, int rank, std::uint64_t fingerprint, Patience patience, Watch& watch);
+    /// How to wait, who watches it, and who keeps the record of it.
+    struct Waiting {
+        Patience patience;
+        Watch& watch;
+        Recorder& recorder;
+    };
+
+    Gate(Neighbours& neighbours, int rank, std::uint64_t fingerprint, Waiting waiting);
 
     std::uint64_t call() const { return call_; }
 
@@ -33,6 +41,7 @@ class Gate {
 
   private:
     void wait_until(int peer, const Line& line, std::uint64_t moment);
+    void give_the_core_away_until(int peer, const Line& line, std::uint64_t moment);
     void look_up(int peer, const Line& line, std::uint64_t moment);
     bool reached(int peer, const Line& line, std::uint64_t moment);
     Neighbour& neighbour(int peer) const { return neighbours_.ranks[static_cast<std::size_t>(peer)]; }
@@ -40,8 +49,7 @@ class Gate {
     Neighbours& neighbours_;
     int rank_;
     std::uint64_t fingerprint_;
-    Patience patience_;
-    Watch& watch_;
+    Waiting waiting_;
     std::uint64_t call_;
     Line& line_;
 };

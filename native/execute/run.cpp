@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "execute/mismatch.hpp"
 
 namespace unisono {
 
@@ -41,32 +42,34 @@ Executor::Run::Run(Executor& executor, const Program& program, const Call& call)
             message_bytes_[index(each.message)] += call.sizes[index(each.block)];
     for (const auto& traffic : program.traffic())
         lanes_.push_back(Lane{&traffic, executor.links_[index(traffic.peer)].get()});
+    for (const auto& [peer, sends, receives] : program.traffic())
+        receives.empty() ? executor.recorder_->only_send_to(peer) : executor.recorder_->expect(peer);
 }
 
 void Executor::Run::go(const std::function<void()>& interrupt) {
     std::vector<const Link*> links;
     for (const auto& lane : lanes_) links.push_back(lane.link);
-    Waiter waiter(links, executor_.more_ranks_than_cores_);
-    Watch watch(executor_.rank_, executor_.lives_, call_.deadline, interrupt);
-    const auto not_over = [] { return false; };
+    Waiter waiter(links, executor_.patience());
+    auto& recorder = *executor_.recorder_;
+    Watch watch(executor_.rank_, executor_.host_, call_.deadline, interrupt);
     const auto gate = announce(watch);
     while (remaining_ > 0) {
         if (step()) {
+            if (recorder.is_waiting()) recorder.end_wait();
             waiter.reset();
             watch.progress();
-        } else if (waiter.pause()) {
-            watch.look([this] { return awaited(); }, not_over);
-            for (const auto& lane : lanes_)
-                if (gate && !is_through(lane)) gate->compare(lane.traffic->peer);
+            continue;
         }
+        if (!waiter.spins_next() && !recorder.is_waiting()) begin_wait();
+        if (waiter.pause()) look_up(watch, gate);
     }
 }
 
 /// Ranks that share memory tell each other about calls over links, too: somebody may be in another call.
 std::optional<Gate> Executor::Run::announce(Watch& watch) {
-    if (!executor_.neighbours_.own || call_.pairwise) return {};
-    std::optional<Gate> gate(std::in_place, executor_.neighbours_, executor_.rank_, call_.fingerprint,
-                             executor_.patience(), watch);
+    if (!executor_.host_.neighbours.own || call_.pairwise) return {};
+    std::optional<Gate> gate(std::in_place, executor_.host_.neighbours, executor_.rank_, call_.fingerprint,
+                             Gate::Waiting{executor_.patience(), watch, *executor_.recorder_});
     gate->enter(Whereabouts::address(nullptr), Whereabouts::address(nullptr));
     gate->signal(1);
     return gate;
@@ -154,6 +157,7 @@ bool Executor::Run::receive_header(Lane& lane, std::int32_t message) {
                        ": all ranks have to make the same calls with the same arguments in the same order");
     lane.header_received = 0;
     lane.receiving = message;
+    executor_.recorder_->arrived(lane.traffic->peer);
     return true;
 }
 
@@ -270,6 +274,36 @@ void Executor::Run::advance(std::int32_t row, std::size_t bytes) {
         done_[index(row)] = 1;
         --remaining_;
     }
+}
+
+/// Is it this lane's peer that has to act: to send more, or to make room?
+bool Executor::Run::awaits(const Lane& lane) const {
+    std::size_t limit = 0;
+    const auto& [peer, sends, receives] = *lane.traffic;
+    if (lane.next_send < sends.size() && may_advance(sends[lane.next_send], limit)) return true;
+    if (lane.next_receive == receives.size()) return false;
+    const auto row = receives[lane.next_receive];
+    return lane.receiving != instruction(row).message || may_advance(row, limit);
+}
+
+void Executor::Run::begin_wait() const {
+    executor_.recorder_->begin_wait();
+    for (const auto& lane : lanes_)
+        if (awaits(lane)) executor_.recorder_->wait_for(lane.traffic->peer);
+}
+
+void Executor::Run::look_up(Watch& watch, const std::optional<Gate>& gate) const {
+    if (!watch.is_time()) return;
+    executor_.recorder_->update_wait(Clock::now());
+    watch.look(
+        {[this](int peer) { return awaits_rank(peer); }, [this] { return awaited(); }, [] { return false; }});
+    for (const auto& lane : lanes_)
+        if (gate && !is_through(lane)) gate->compare(lane.traffic->peer);
+}
+
+bool Executor::Run::awaits_rank(int peer) const {
+    return std::ranges::any_of(
+        lanes_, [&](const Lane& lane) { return lane.traffic->peer == peer && !is_through(lane); });
 }
 
 std::string Executor::Run::awaited() const {

@@ -56,6 +56,10 @@ class Executor::Run {
     bool may_advance(std::int32_t row, std::size_t& limit) const;
     void advance(std::int32_t row, std::size_t bytes);
     std::optional<Gate> announce(Watch& watch);
+    bool awaits(const Lane& lane) const;
+    bool awaits_rank(int peer) const;
+    void begin_wait() const;
+    void look_up(Watch& watch, const std::optional<Gate>& gate) const;
     std::string awaited() const;
     static std::size_t index(std::int32_t number) { return static_cast<std::size_t>(number); }
 

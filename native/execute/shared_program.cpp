@@ -1,5 +1,6 @@
 #include "execute/shared_program.hpp"
 
+#include <algorithm>
 #include <stdexcept>
 #include <string>
 
@@ -31,6 +32,9 @@ SharedProgram::SharedProgram(int rank, int ranks, int blocks, int steps, std::ve
     for (const auto& each : instructions_) {
         lends_input_ |= each.kind == SharedKind::publish;
         lends_output_ |= each.kind == SharedKind::fetch;
+        if (each.kind == SharedKind::wait && each.when() == When::always &&
+            std::ranges::find(awaited_, each.peer()) == awaited_.end())
+            awaited_.push_back(each.peer());
     }
 }
 

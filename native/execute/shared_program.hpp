@@ -48,6 +48,8 @@ class SharedProgram {
     std::span<const SharedPlace> places() const { return places_; }
     std::span<const SharedInstruction> instructions() const { return instructions_; }
     std::span<const std::int32_t> references(const SharedInstruction& combine) const;
+    /// The ranks that are waited for in any case.
+    std::span<const std::int32_t> awaited() const { return awaited_; }
     /// Do others use the rank's own input, or output?
     bool lends_input() const { return lends_input_; }
     bool lends_output() const { return lends_output_; }
@@ -60,6 +62,7 @@ class SharedProgram {
     std::vector<SharedPlace> places_;
     std::vector<SharedInstruction> instructions_;
     std::vector<std::int32_t> references_;
+    std::vector<std::int32_t> awaited_;
     bool lends_input_ = false;
     bool lends_output_ = false;
 };

@@ -19,7 +19,7 @@ bool is_in(const SharedPlace& place, Area area) { return place.area == static_ca
 }  // namespace
 
 SharedRun::SharedRun(Neighbours& neighbours, int rank, const SharedPlan& plan, Array in, Array out,
-                     Traffic traffic, Patience patience, Watch& watch)
+                     Traffic traffic, Gate::Waiting waiting)
     : neighbours_(neighbours),
       rank_(rank),
       plan_(plan),
@@ -27,7 +27,9 @@ SharedRun::SharedRun(Neighbours& neighbours, int rank, const SharedPlan& plan, A
       in_(in),
       out_(out),
       traffic_(traffic),
-      gate_(neighbours, rank, plan.fingerprint, patience, watch) {}
+      gate_(neighbours, rank, plan.fingerprint, waiting) {
+    for (const auto peer : program_.awaited()) waiting.recorder.expect(peer);
+}
 
 void SharedRun::go() {
     enter();

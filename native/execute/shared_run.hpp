@@ -26,7 +26,7 @@ class SharedRun {
     };
 
     SharedRun(Neighbours& neighbours, int rank, const SharedPlan& plan, Array in, Array out, Traffic traffic,
-              Patience patience, Watch& watch);
+              Gate::Waiting waiting);
 
     void go();
 

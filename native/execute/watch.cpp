@@ -2,34 +2,62 @@
 
 #include <poll.h>
 
+#include <vector>
+
 #include "base/error.hpp"
 
 namespace unisono {
 
-Watch::Watch(int rank, const std::vector<Life>& lives, Clock::time_point deadline,
-             const std::function<void()>& interrupt)
-    : rank_(rank),
-      lives_(lives),
-      deadline_(deadline),
-      interrupt_(interrupt),
-      next_(Clock::now() + interval) {}
+namespace {
 
-int Watch::dead_rank() const {
+constexpr auto interval = std::chrono::milliseconds(20);
+
+}  // namespace
+
+Watch::Watch(int rank, const Host& host, Clock::time_point deadline, const std::function<void()>& interrupt)
+    : rank_(rank), host_(host), deadline_(deadline), interrupt_(interrupt), next_(Clock::now() + interval) {}
+
+void Watch::look(const Wait& wait) {
+    const auto now = Clock::now();
+    next_ = now + interval;
+    ++looks_;
+    interrupt_();
+    if (now >= deadline_)
+        throw DeadlineExceeded("rank " + std::to_string(rank_) + " has waited for " + wait.description());
+    if (alarm_rings())
+        throw PeerLost("rank " + std::to_string(rank_) + " was told that another rank has given up");
+    look_for_failures(wait);
+    look_for_deaths(wait);
+}
+
+bool Watch::alarm_rings() const {
+    pollfd alarm{host_.alarm.number(), POLLIN, 0};
+    return host_.alarm.valid() && ::poll(&alarm, 1, 0) > 0;
+}
+
+void Watch::look_for_failures(const Wait& wait) {
+    for (const auto& life : host_.lives)
+        // Acquire, pairs with Executor::fail: what it did before is visible to is_over.
+        if (life.inbox && life.inbox->board().failed.load(std::memory_order_acquire) != 0 && looks_ > 1 &&
+            !wait.is_over())
+            throw_lost(life.rank, "a call of it failed");
+}
+
+/// Who left in order is missed only by who waits for it.
+void Watch::look_for_deaths(const Wait& wait) {
     std::vector<pollfd> ends;
-    for (const auto& life : lives_) ends.push_back({life.process.number(), POLLIN, 0});
-    if (::poll(ends.data(), ends.size(), 0) <= 0) return -1;
-    for (std::size_t i = 0; i < ends.size(); ++i)
-        if (ends[i].revents != 0) return lives_[i].rank;
-    return -1;
+    for (const auto& life : host_.lives) ends.push_back({life.process.number(), POLLIN, 0});
+    if (::poll(ends.data(), ends.size(), 0) <= 0) return;
+    for (std::size_t i = 0; i < ends.size(); ++i) {
+        const auto& [rank, process, inbox] = host_.lives[i];
+        const bool left = inbox && inbox->board().left.load(std::memory_order_acquire) != 0;
+        if (ends[i].revents != 0 && (!left || wait.is_for(rank)) && looks_ > 1 && !wait.is_over())
+            throw_lost(rank, "its process has ended");
+    }
 }
 
-void Watch::throw_deadline(const std::string& awaited) const {
-    throw DeadlineExceeded("rank " + std::to_string(rank_) + " has waited for " + awaited);
-}
-
-void Watch::throw_lost(int rank) const {
-    throw PeerLost("rank " + std::to_string(rank_) + " lost rank " + std::to_string(rank) +
-                   ": its process has ended");
+void Watch::throw_lost(int rank, const char* why) const {
+    throw PeerLost("rank " + std::to_string(rank_) + " lost rank " + std::to_string(rank) + ": " + why);
 }
 
 }  // namespace unisono

@@ -3,54 +3,45 @@
 #include <chrono>
 #include <functional>
 #include <string>
-#include <vector>
 
-#include "base/fd.hpp"
+#include "execute/host.hpp"
 
 namespace unisono {
 
 using Clock = std::chrono::steady_clock;
 
-/// A process of this host, and the rank that it is.
-struct Life {
-    int rank;
-    Fd process;
-};
-
 /// What a rank that waits for others looks after now and then: signals, the deadline, and whether they live.
 class Watch {
   public:
-    Watch(int rank, const std::vector<Life>& lives, Clock::time_point deadline,
-          const std::function<void()>& interrupt);
+    Watch(int rank, const Host& host, Clock::time_point deadline, const std::function<void()>& interrupt);
 
-    /// After the core was given away. `awaited` says who is waited for, in which call. `again` looks whether
-    /// the wait is over: what a peer did before it died still counts.
-    template <class Awaited, class Again>
-    void look(Awaited awaited, Again again) {
-        const auto now = Clock::now();
-        if (now < next_) return;
-        next_ = now + interval;
-        interrupt_();
-        if (now >= deadline_) throw_deadline(awaited());
-        if (const int dead = dead_rank(); dead >= 0 && ++looks_since_a_death_ > 1 && !again())
-            throw_lost(dead);
-    }
+    /// Every 20 ms.
+    bool is_time() const { return Clock::now() >= next_; }
 
-    void progress() { looks_since_a_death_ = 0; }
+    /// What a rank waits for.
+    struct Wait {
+        std::function<bool(int)> is_for;           // this rank?
+        std::function<std::string()> description;  // for whom, and in which call
+        std::function<bool()> is_over;             // by now?
+    };
+
+    /// Throws if there is a reason to wait no longer. What a peer did before it died still counts.
+    void look(const Wait& wait);
+
+    void progress() { looks_ = 0; }
 
   private:
-    static constexpr auto interval = std::chrono::milliseconds(20);
-
-    int dead_rank() const;
-    [[noreturn]] void throw_deadline(const std::string& awaited) const;
-    [[noreturn]] void throw_lost(int rank) const;
+    bool alarm_rings() const;
+    void look_for_failures(const Wait& wait);
+    void look_for_deaths(const Wait& wait);
+    [[noreturn]] void throw_lost(int rank, const char* why) const;
 
     int rank_;
-    const std::vector<Life>& lives_;
+    const Host& host_;
     Clock::time_point deadline_;
     const std::function<void()>& interrupt_;
     Clock::time_point next_;
-    int looks_since_a_death_ = 0;
+    int looks_ = 0;  // since progress was made
 };
 
 }  // namespace unisono

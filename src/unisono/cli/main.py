@@ -10,6 +10,7 @@ import typer
 from .. import __version__
 from .._build import build_info
 from ..errors import UnisonoError
+from . import trace
 from .algorithms import algorithms
 from .explain import explain
 from .lab import lab
@@ -26,6 +27,7 @@ app.command()(algorithms)
 # What follows the script is the script's.
 app.command(context_settings={"allow_interspersed_args": False})(run)
 app.add_typer(lab, name="lab")
+app.add_typer(trace.app, name="trace")
 
 
 def _print_version(wanted: bool) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 from .._native import Executor, Inbox, scale
 from ..errors import ConfigError
 from ..schedule.layout import EqualBlocks, UnequalBlocks
+from ..trace.file import Track
 from . import objects
 from .alarm import Alarm
 from .arguments import counts_of_rows, seconds, whole
@@ -20,7 +21,8 @@ from .arrays import Array, is_value, new_array, readable, writable
 from .call import Call, PremultipliedSum
 from .handle import Handle
 from .plans import Sharing
-from .runner import Runner, Shape
+from .prepared import Shape
+from .runner import Runner
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -59,13 +61,14 @@ class Communicator:
         alarm: Alarm | None = None,
         on_close: Callable[[], None] = lambda: None,
         regroup: Callable[[Communicator, list[int]], Communicator | None] = lambda comm, members: None,
+        track: Track | None = None,
     ) -> None:
         self.rank, self.size, self.local_rank = rank, size, local_rank
         self.hosts = hosts or []  # by rank
         self.links = links or []  # by rank: how it is reached, "shm" or "tcp"; "self" is this one
         self.deadline = deadline
         self.allow_pickle = allow_pickle
-        self._runner = Runner(executor, rank, size, sharing, alarm)
+        self._runner = Runner(executor, rank, size, sharing=sharing, alarm=alarm, track=track)
         self._inbox = inbox
         self._regroup = regroup
         self._give_up = weakref.finalize(self, on_close)  # also for who forgets to close
@@ -116,9 +119,21 @@ class Communicator:
         return twin
 
     def stats(self) -> dict[str, Any]:
-        """Calls, bytes sent to and received from each rank without headers, and which algorithms ran how often."""
+        """What happened so far; may be asked for from another thread while a call goes on.
+
+        ``calls``; bytes ``sent`` to and ``received`` from each rank without headers; seconds ``waited`` for each rank;
+        which ``algorithms`` ran how often; ``recent`` calls, the newest last: what each was and from which line, when
+        it began and ended, and when its first bytes came from each peer, on the clock of ``time.monotonic()``.
+        """
         calls, sent, received = self._runner.executor.counters()
-        return {"calls": calls, "sent": sent, "received": received, "algorithms": dict(self._runner.used)}
+        return {
+            "calls": calls,
+            "sent": sent,
+            "received": received,
+            "waited": self._runner.flight.waited(),
+            "algorithms": dict(self._runner.used),
+            "recent": [record.facts() for record in self._runner.flight.calls_since()],
+        }
 
     def empty(self, shape: int | Sequence[int], dtype: Any = np.float32) -> Any:
         """An array, not filled, in memory that the other ranks of this host reduce from and write to directly.

@@ -13,7 +13,9 @@ import numpy as np
 
 from ..config import LOOPBACK, Settings, parse_address, read_settings
 from ..errors import ConfigError, UnisonoError
+from ..trace.file import TraceFile, Track
 from .alarm import Alarm
+from .clock import align
 from .introduction import introduce_ranks
 from .rendezvous import listen
 from .verdict import tell_launcher
@@ -37,11 +39,22 @@ def init(*, allow_pickle: bool = False, **arguments: Any) -> Communicator:
     settings = introduce_ranks(read_settings(**arguments))
     if settings.verdicts:
         tell_launcher(settings.verdicts, settings.rank)
-    return join(settings, allow_pickle=allow_pickle)
+    trace = TraceFile(settings.trace, settings.rank) if settings.trace else None
+    try:
+        return join(settings, allow_pickle=allow_pickle, trace=trace)
+    except BaseException:
+        if trace:
+            trace.close()
+        raise
 
 
-def join(settings: Settings, *, allow_pickle: bool) -> Communicator:
-    """Meet the ranks that have the same settings, and link with each of them."""
+def join(
+    settings: Settings, *, allow_pickle: bool, trace: TraceFile | None = None, track: Track | None = None
+) -> Communicator:
+    """Meet the ranks that have the same settings, and link with each of them.
+
+    A trace is opened when its ranks have met; a track is part of one that was opened before.
+    """
     try:
         from .._native import Executor, Inbox
         from .communicator import Communicator
@@ -63,6 +76,8 @@ def join(settings: Settings, *, allow_pickle: bool) -> Communicator:
         print(f"unisono: {wiring.summary()}", file=sys.stderr, flush=True)
     alarm = Alarm(wiring.control)
     try:
+        if wiring.traced:
+            track = begin_trace(settings, wiring, trace)
         inbox = inboxes[0] if inboxes else make_inbox(1)
         executor = Executor(
             wiring.rank,
@@ -81,6 +96,7 @@ def join(settings: Settings, *, allow_pickle: bool) -> Communicator:
         raise
 
     def close() -> None:
+        executor.leave()
         alarm.close()
         wiring.close()
 
@@ -97,7 +113,8 @@ def join(settings: Settings, *, allow_pickle: bool) -> Communicator:
         sharing=sharing,
         alarm=alarm,
         on_close=close,
-        regroup=Regroup(settings),
+        regroup=Regroup(settings, track),
+        track=track,
     )
 
 
@@ -112,11 +129,21 @@ def agree_on_sharing(executor: Executor, wiring: Wiring, *, staged: bool) -> Sha
     return Sharing(STAGE_BYTES, all(wiring.control.exchange(direct, deadline=DEADLINE_TO_AGREE)))
 
 
+def begin_trace(settings: Settings, wiring: Wiring, trace: TraceFile | None) -> Track | None:
+    """Where some rank writes a trace, all take part in comparing clocks."""
+    run, offset, error = align(wiring.control, deadline=settings.start_timeout)
+    if trace is None:
+        return None
+    trace.open(size=wiring.size, host=settings.host, run=run, offset=offset, error=error)
+    return trace.track("world", range(wiring.size))
+
+
 class Regroup:
     """Makes communicators of some ranks of one: the first of them listens, all are told where, and they meet there."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, track: Track | None) -> None:
         self._settings = settings
+        self._track = track
         self._numbers = count()
 
     def __call__(self, comm: Communicator, members: list[int]) -> Communicator | None:
@@ -139,8 +166,10 @@ class Regroup:
             listener=listener.detach() if listener else None,
             verbose=False,
             job=f"{self._settings.job}.{number}.{members[0]}",
+            trace=None,  # is written already
         )
-        return join(settings, allow_pickle=comm.allow_pickle)
+        track = self._track.part(number, members) if self._track else None
+        return join(settings, allow_pickle=comm.allow_pickle, track=track)
 
 
 def local_address(settings: Settings) -> str:

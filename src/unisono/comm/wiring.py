@@ -52,6 +52,7 @@ class Wiring:
     control: Control
     pids: dict[int, int] = field(default_factory=dict)  # of those that share memory, as this process sees them
     pairs: Counter[str] = field(default_factory=Counter)  # on rank 0: how many pairs of ranks have which link
+    traced: bool = False  # some rank writes a trace
 
     def summary(self) -> str:
         """On rank 0: ``4 ranks on 2 hosts: 2 pairs by shared memory, 4 pairs by TCP``."""
@@ -83,7 +84,9 @@ def wire(settings: Settings, make_inbox: Callable[[int], int]) -> Wiring:
     """Meets the other ranks and links with each. `make_inbox(size)` makes the descriptor that local peers will map."""
     if settings.size == 1:
         control = Control(0, ["rank 0"], {})
-        return Wiring(0, 1, settings.local_rank or 0, [0], [settings.host], None, {}, {}, control)
+        return Wiring(
+            0, 1, settings.local_rank or 0, [0], [settings.host], None, {}, {}, control, traced=bool(settings.trace)
+        )
     with ExitStack() as at_the_end, ExitStack() as on_failure:
         doors = Doors(settings, make_inbox)
         at_the_end.callback(doors.close)
@@ -124,6 +127,7 @@ class _Pairs:
         self.trying: dict[int, str] = {}
         self.rows: dict[int, dict[str, Any]] = {}  # on rank 0: what all report
         self.verdict: dict[str, Any] | None = None  # elsewhere: what rank 0 says
+        self.traced = False
 
     def connect(self) -> None:
         """All pairs at once, then the verdict."""
@@ -151,6 +155,7 @@ class _Pairs:
             kind = ConfigError if verdict.get("error") == "ConfigError" else DeadlineExceeded
             self.control.failure = kind(str(verdict["message"]))
             raise self.control.failure
+        self.traced = bool(verdict.get("traced"))
 
     def complete(self) -> bool:
         return len(self.linked) == self.size - 1
@@ -329,7 +334,7 @@ class _Pairs:
             with suppress(TimeoutError):
                 loop.run(lambda: len(self.rows) == self.size, monotonic() + GRACE)
         if len(self.rows) == self.size and all(row.get("complete") for row in self.rows.values()):
-            return {}
+            return {"traced": any(row.get("traced") for row in self.rows.values())}
         failed = any(row.get("failures") for row in self.rows.values())
         message = describe_reach(self.cards, self.rows, self.settings.start_timeout)
         return {"error": "ConfigError" if failed else "DeadlineExceeded", "message": message}
@@ -346,7 +351,8 @@ class _Pairs:
         known = self.linked | set(self.failures)
         pending = {str(peer): text for peer, text in self.trying.items() if peer not in known}
         failures = {str(peer): text for peer, text in self.failures.items()}
-        return {"complete": self.complete(), "row": "".join(marks), "failures": failures, "pending": pending}
+        facts = {"complete": self.complete(), "row": "".join(marks), "traced": bool(self.settings.trace)}
+        return facts | {"failures": failures, "pending": pending}
 
     def wiring(self) -> Wiring:
         if not self.inboxes:
@@ -369,6 +375,7 @@ class _Pairs:
             control=self.control,
             pids=self.pids,
             pairs=Counter(mark for rank, row in self.rows.items() for mark in str(row.get("row"))[:rank]),
+            traced=self.traced,
         )
 
 

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "base/error.hpp"
+#include "execute/mismatch.hpp"
 #include "expect.hpp"
 #include "transport/shm/ring_link.hpp"
 
@@ -55,7 +56,8 @@ std::vector<std::unique_ptr<Executor>> connected(std::size_t ring_bytes) {
             if (peer != rank)
                 links[static_cast<std::size_t>(peer)] = std::make_unique<RingLink>(mine, rank, theirs, peer);
         }
-        result.push_back(std::make_unique<Executor>(rank, std::move(links), std::vector<Life>{}, true));
+        result.push_back(std::make_unique<Executor>(rank, std::move(links),
+                                                    Host{.own = nullptr, .more_ranks_than_cores = true}));
     }
     return result;
 }

@@ -3,6 +3,7 @@
 
 #include "execute/shared_run.hpp"
 
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -81,18 +82,23 @@ SharedPlan plan(int rank, bool may_stage, std::uint64_t fingerprint = 1) {
     return result;
 }
 
+Fd own_process() { return Fd(static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0))); }
+
 std::vector<std::unique_ptr<Executor>> connected() {
     std::vector<std::shared_ptr<Inbox>> inboxes;
     for (int rank = 0; rank < ranks; ++rank)
         inboxes.push_back(std::make_shared<Inbox>(Inbox::create({ranks, 64, stage_bytes, 1 << 20})));
     std::vector<std::unique_ptr<Executor>> result;
     for (int rank = 0; rank < ranks; ++rank) {
-        Neighbours neighbours;
-        neighbours.own = inboxes[static_cast<std::size_t>(rank)];
-        for (int peer = 0; peer < ranks; ++peer)
-            neighbours.ranks.push_back({inboxes[static_cast<std::size_t>(peer)], ::getpid()});
-        result.push_back(std::make_unique<Executor>(rank, std::vector<std::unique_ptr<Link>>(ranks),
-                                                    std::vector<Life>{}, true, std::move(neighbours)));
+        Host host{.own = inboxes[static_cast<std::size_t>(rank)], .more_ranks_than_cores = true};
+        host.neighbours.own = host.own;
+        for (int peer = 0; peer < ranks; ++peer) {
+            const auto& inbox = inboxes[static_cast<std::size_t>(peer)];
+            host.neighbours.ranks.push_back({inbox, ::getpid()});
+            if (peer != rank) host.lives.push_back({peer, own_process(), inbox});
+        }
+        result.push_back(
+            std::make_unique<Executor>(rank, std::vector<std::unique_ptr<Link>>(ranks), std::move(host)));
     }
     return result;
 }
@@ -137,7 +143,7 @@ void sums_arrive_everywhere(Memory memory) {
             for (int call = 0; call < 5; ++call) {
                 const auto values = vector.values();
                 std::iota(values.begin(), values.end(), static_cast<float>(rank + call));
-                executor.run(prepared, vector.array(), vector.array(), in_half_a_minute(), [] {});
+                executor.run(prepared, vector.array(), vector.array(), in_half_a_minute(), {}, [] {});
                 for (std::size_t i = 0; i < values.size(); ++i)
                     expect(values[i] == static_cast<float>(3 * i + 3 + 3 * static_cast<std::size_t>(call)),
                            "the sum of all ranks");
@@ -158,7 +164,7 @@ template <class Error>
 std::string failure(Executor& executor, const SharedPlan& prepared, Clock::time_point deadline) {
     Vector vector(executor, Memory::direct);
     try {
-        executor.run(prepared, vector.array(), vector.array(), deadline, [] {});
+        executor.run(prepared, vector.array(), vector.array(), deadline, {}, [] {});
     } catch (const Error& error) {
         return error.what();
     }
@@ -171,7 +177,7 @@ void a_missing_rank_is_a_deadline() {
     auto executors = connected();
     const auto text = failure<DeadlineExceeded>(*executors[0], plan(0, false),
                                                 Clock::now() + std::chrono::milliseconds(50));
-    expect(says(text, "rank 1 in call 1"), "who is awaited, and in which call");
+    expect(says(text, "rank 1 in call 0"), "who is awaited, and in which call");
     const auto later = failure<PeerLost>(*executors[0], plan(0, false), in_half_a_minute());
     expect(says(later, "an earlier call failed"), "no further calls");
 }
@@ -190,7 +196,7 @@ void other_arguments_are_a_mismatch_and_a_failure_reaches_everybody() {
     }
     expect(says(texts[0], "different arguments"), "rank 0 to see that the others differ");
     for (const auto& text : texts)
-        expect(says(text, "different arguments") || says(text, "it failed in call"),
+        expect(says(text, "different arguments") || says(text, "a call of it failed"),
                "a failure on every rank");
 }
 

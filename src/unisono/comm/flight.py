@@ -1,0 +1,52 @@
+"""The flight recorder: the native numbers of the last calls, with names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..trace.record import Kind, Peer, Record
+from .sites import Sites
+
+if TYPE_CHECKING:
+    from .._native import Recorder
+
+RUNNING, DONE, FAILED = range(3)
+"""As in native/observe/recorder.hpp."""
+
+
+class Flight:
+    """The last calls of one communicator, readable from any thread at any time."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.sites = Sites()
+        self._recorder = recorder
+        self._kinds: list[Kind] = []
+        self._numbers: dict[Kind, int] = {}
+
+    def number_of(self, kind: Kind) -> int:
+        """By which the native recorder knows a kind of call. There are as many as algorithms, types and operators."""
+        if kind not in self._numbers:
+            self._kinds.append(kind)
+            self._numbers[kind] = len(self._kinds) - 1
+        return self._numbers[kind]
+
+    def waited(self) -> list[float]:
+        """Seconds that this rank has waited for each."""
+        return [nanoseconds / 1e9 for nanoseconds in self._recorder.waited()]
+
+    def calls_since(self, number: int = 0) -> list[Record]:
+        """The kept calls from this number on, the newest last; the last one may still go on."""
+        return [
+            Record(
+                number=number,
+                sequence=None if sequence == self._recorder.no_sequence else sequence,
+                kind=self._kinds[kind],
+                bytes=nbytes,
+                where=self.sites.name(site),
+                began=began,
+                ended=None if outcome == RUNNING else ended,
+                failed=outcome == FAILED,
+                peers=[Peer(rank, expected, arrived or None, *waits) for rank, expected, arrived, *waits in peers],
+            )
+            for number, sequence, kind, site, nbytes, began, ended, outcome, peers in self._recorder.calls_since(number)
+        ]

@@ -1,0 +1,165 @@
+"""Prepared calls: all that calls of one kind have in common, made once. A second one only brings its arrays."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._native import Executor, SharedPlan
+from .._native import Program as NativeProgram
+from ..errors import ConfigError
+from ..interpret.lower import Area
+from ..schedule.catalog import find
+from ..schedule.layout import EqualBlocks, Layout
+from ..schedule.schedule import Schedule
+from ..trace.record import Kind
+from ..tune.select import is_reproducible, select
+from .arrays import Array
+from .call import Call
+from .plans import OffsetOf, Sharing, make_plan
+from .programs import Programs
+
+Offsets = NDArray[np.uint64]
+
+
+class Shape(NamedTuple):
+    """How the arrays of a call relate to its blocks: all of them, or this rank's part only."""
+
+    layout: Layout
+    part_in: bool = False
+    part_out: bool = False
+
+
+class Label(NamedTuple):
+    """What the recorder keeps of a call: numbers of its kind and of the line that made it, and its size."""
+
+    kind: int
+    site: int
+    nbytes: int
+
+
+class OverLinks(NamedTuple):
+    """A call for any ranks."""
+
+    kind: Kind
+    nbytes: int
+    program: NativeProgram
+    sizes: Offsets
+    in_offsets: Offsets
+    out_offsets: Offsets
+    operator: int
+    fingerprint: int
+
+    def run(self, executor: Executor, source: Array, target: Array, deadline: float, label: Label) -> None:
+        executor.run(
+            self.program,
+            source.address,
+            target.address,
+            self.sizes,
+            self.in_offsets,
+            self.out_offsets,
+            source.code,
+            self.operator,
+            self.fingerprint,
+            deadline,
+            False,
+            *label,
+        )
+
+
+class InMemory(NamedTuple):
+    """A call for ranks that share memory."""
+
+    kind: Kind
+    nbytes: int
+    plan: SharedPlan
+
+    def run(self, executor: Executor, source: Array, target: Array, deadline: float, label: Label) -> None:
+        executor.run_shared(
+            self.plan, source.address, source.values.nbytes, target.address, target.values.nbytes, deadline, *label
+        )
+
+
+Prepared = OverLinks | InMemory
+
+
+class Preparation:
+    """Prepares the calls of one rank."""
+
+    def __init__(self, rank: int, size: int, sharing: Sharing | None) -> None:
+        self.rank, self.size = rank, size
+        self.programs = Programs(rank, size)
+        self._sharing = sharing
+
+    def prepare(self, call: Call, source: Array, shape: Shape, *, in_place: bool) -> Prepared:
+        operator = call.operator(source)
+        layout = shape.layout
+        nbytes = layout.total // self.size if call.collective == "alltoall" else layout.total
+        schedule = self._schedule(call, nbytes)
+        if layout.blocks != schedule.blocks:  # the algorithm cuts as it likes
+            layout = EqualBlocks(layout.total, schedule.blocks, source.values.itemsize)
+        fingerprint = call.fingerprint(schedule, layout, source.dtype)
+        offset_of = offsets(call, layout, shape, self.size)
+        kind = kind_of(call, schedule, source.dtype)
+        if self._sharing is not None and (shared := self.programs.shared(schedule)):
+            plan = make_plan(
+                shared.program,
+                shared.native,
+                layout,
+                offset_of,
+                self._sharing,
+                nbytes=nbytes,
+                code=source.code,
+                operator=operator,
+                fingerprint=fingerprint,
+            )
+            if plan is not None:
+                return InMemory(kind, nbytes, plan)
+        ready = self.programs.of(schedule, in_place=in_place)
+        sizes, ins, outs = (
+            np.asarray(numbers).astype(np.uint64)
+            for numbers in (
+                layout.nbytes(ready.blocks, 1),
+                offset_of(self.rank, Area.IN, ready.blocks),
+                offset_of(self.rank, Area.OUT, ready.blocks),
+            )
+        )
+        return OverLinks(kind, nbytes, ready.native, sizes, ins, outs, operator, fingerprint)
+
+    def _schedule(self, call: Call, nbytes: int) -> Schedule:
+        if call.algorithm is None:
+            return select(call.collective, self.size, nbytes, call.root, reproducible=call.reproducible)
+        if call.reproducible and not is_reproducible(call.collective, call.algorithm, self.size):
+            raise ConfigError(
+                f"{call.algorithm} does not reduce from rank 0 to the last one after the other, so it cannot be "
+                "reproducible"
+            )
+        return find(call.collective, call.algorithm).schedule(self.size, call.root)
+
+
+def kind_of(call: Call, schedule: Schedule, dtype: str) -> Kind:
+    collective = schedule.collective
+    op = (call.op if isinstance(call.op, str) else "premultiplied_sum") if collective.reduces else None
+    return Kind(call.collective, schedule.name, dtype, op, call.root if collective.rooted else None)
+
+
+def offsets(call: Call, layout: Layout, shape: Shape, p: int) -> OffsetOf:
+    """Where blocks start in the array of any rank."""
+    if call.collective == "alltoall":
+        return _alltoall_offsets(layout, p)
+    is_part = {int(Area.IN): shape.part_in, int(Area.OUT): shape.part_out}
+    return lambda rank, area, blocks: 0 * blocks if is_part[area] else layout.start(blocks)
+
+
+def _alltoall_offsets(layout: Layout, p: int) -> OffsetOf:
+    """Block s·p + d is the d-th of rank s's input and the s-th of rank d's output."""
+
+    def offset_of(rank: int, area: int, blocks: Any) -> Any:
+        if area == Area.IN:
+            return np.where(blocks // p == rank, layout.start(blocks) - layout.start(rank * p), 0)
+        to_rank = np.concatenate([[0], np.cumsum(layout.nbytes(np.arange(p) * p + rank, 1))])
+        return np.where(blocks % p == rank, to_rank[blocks // p], 0)
+
+    return offset_of
