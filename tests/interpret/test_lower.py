@@ -89,7 +89,5 @@ def test_what_arrives_in_one_round_is_reduced_at_once_in_rank_order() -> None:
     assert len(fold) == 1
     first, count = fold[0, OPERAND].tolist()
     operands = program.operands[first : first + count].tolist()
-    received = {
-        tuple(row[TARGET]): row[PEER] for row in program.instructions.tolist() if row[KIND] == Kind.RECEIVE
-    }
+    received = {tuple(row[TARGET]): row[PEER] for row in program.instructions.tolist() if row[KIND] == Kind.RECEIVE}
     assert [received.get(tuple(operand), 2) for operand in operands] == [0, 1, 2, 3]

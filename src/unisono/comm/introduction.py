@@ -12,7 +12,8 @@ from itertools import count
 
 from ..config import Address, Settings, Store, parse_address
 from ..errors import ConfigError
-from .rendezvous import is_loopback, listen
+from .addresses import is_loopback
+from .rendezvous import listen
 from .stores import share
 
 KEY_BYTES = 32

@@ -17,7 +17,7 @@ from ..schedule.layout import Layout
 LINE = 64  # bytes of a cache line
 TINY, WORD = 32, 8  # bytes of a stage on a board's line, and what its entries start at multiples of
 SMALL = 16 << 10
-"""Arrays of up to so many bytes go through the stage even if others could read them directly: a system call costs more."""
+"""Arrays of up to so many bytes go through the stage even if others could use them directly: system calls cost more."""
 
 MOST_STEPS = 1 << 20  # as in native/transport/shm/board.hpp
 
@@ -36,8 +36,8 @@ class Sharing(NamedTuple):
 class Windows(NamedTuple):
     """Blocks are worked on piece by piece if the stages are too small for them."""
 
-    bytes: int
-    count: int
+    nbytes: int
+    number: int
     tiny: bool
 
 
@@ -55,14 +55,14 @@ def make_plan(
 ) -> SharedPlan | None:
     """None if the stages are too small even in the smallest pieces. ``nbytes`` is what a rank hands in or gets."""
     may_stage = not sharing.direct or nbytes <= SMALL
-    entries = [blocks if may_stage else blocks[:slots] for blocks, slots in zip(program.stages, program.slots, strict=True)]
+    entries = program.stages if may_stage else list(map(_first, program.stages, program.slots))
     sizes = [layout.nbytes(blocks, 1) for blocks in entries]
     all_sizes = np.atleast_1d(layout.nbytes(np.arange(layout.blocks), 1))
     windows = cut(sizes, int(all_sizes.max(initial=0)), sharing.stage_bytes)
-    if windows is None or windows.count * program.steps >= MOST_STEPS:
+    if windows is None or windows.number * program.steps >= MOST_STEPS:
         return None
     align = WORD if windows.tiny else LINE
-    stages = [starts(np.minimum(each, windows.bytes), align) for each in sizes]
+    stages = [starts(np.minimum(each, windows.nbytes), align) for each in sizes]
     ranks, areas, numbers, entry = program.places.T
     staged = np.array([stages[r][e] if 0 <= e < len(entries[r]) else 0 for r, e in zip(ranks, entry, strict=True)])
     offsets = np.zeros(len(ranks), np.int64)
@@ -75,8 +75,8 @@ def make_plan(
         layout.nbytes(program.blocks, 1).astype(np.uint64),
         offsets.astype(np.uint64),
         staged.astype(np.uint64),
-        windows.bytes,
-        windows.count,
+        windows.nbytes,
+        windows.number,
         windows.tiny,
         may_stage,
         sharing.stage_bytes,
@@ -95,6 +95,10 @@ def cut(sizes: list[Offsets], largest: int, stage_bytes: int) -> Windows | None:
         return Windows(whole, 1, tiny=False)
     window = stage_bytes // max(map(len, sizes)) // LINE * LINE
     return Windows(window, -(-largest // window), tiny=False) if window else None
+
+
+def _first(blocks: Offsets, count: int) -> Offsets:
+    return blocks[:count]
 
 
 def needed(sizes: Offsets, window: int, align: int) -> int:

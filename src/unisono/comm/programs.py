@@ -65,7 +65,9 @@ class Programs:
             none = np.zeros(0, np.int32)
             instructions = np.array(rows, np.int32).reshape(-1, 11)
             waits_from = np.zeros(len(rows) + 1, np.int32)
-            self._pairs[key] = NativeProgram(self.rank, self.size, 2, none, instructions, none.reshape(-1, 2), none, waits_from)
+            self._pairs[key] = NativeProgram(
+                self.rank, self.size, 2, none, instructions, none.reshape(-1, 2), none, waits_from
+            )
         return self._pairs[key]
 
     def _make(self, schedule: Schedule, in_place: bool) -> Ready:

@@ -12,10 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..schedule.conditions import Place
 from ..schedule.ir import COPY, DATA, INPUT, REDUCE_AFTER, Do, Get, Operation, Put
 from ..schedule.schedule import Schedule
-from .lower import Area
+from .lower import Area, promised
 
 
 class Home(NamedTuple):
@@ -37,6 +36,10 @@ class Combine:
     number: int  # in the order of the whole schedule
 
 
+Cell = tuple[int, int, int]
+"""Rank, space and block."""
+
+
 class Combining:
     """Goes through a schedule round by round and collects what is combined, in an order that would be right."""
 
@@ -48,14 +51,7 @@ class Combining:
         self.slots: list[list[int]] = [[] for _ in range(schedule.p)]
         self.holder: dict[Home, Combine] = {}  # the last step that had a block's present value in its hands
         self.touched: dict[tuple[int, int, int], int] = {}  # location -> the last step that read or wrote it
-        blocks = np.arange(schedule.blocks)
-        self.promised = [
-            np.broadcast_to(low < high, blocks.shape)
-            for rank in range(schedule.p)
-            for low, high in [
-                map(np.asarray, schedule.collective.after(Place(schedule.p, rank, blocks, schedule.root, schedule.workers)))
-            ]
-        ]
+        self.promised = [promised(schedule, rank) for rank in range(schedule.p)]
 
     def run(self) -> None:
         programs = [self.schedule.program(rank) for rank in range(self.schedule.p)]
@@ -69,7 +65,7 @@ class Combining:
         """What two homes have in common if writing to one changes the other."""
         if self.in_place and home.area == Area.IN:
             return home.rank, int(Area.OUT), home.number
-        return tuple(home)
+        return home.rank, home.area, home.number
 
     def keep_inputs(self, programs: list[list[tuple[Operation, ...]]]) -> None:
         """Input that is asked for by name after the output has been written has to be kept."""
@@ -165,21 +161,18 @@ class Combining:
         for target in targets:
             location = self.location(target)
             self.touched[location] = max(self.touched.get(location, -1), step.number)
-            for home in [h for h in (target, *self.same_memory(target)) if h in self.holder]:
-                if self.holder[home] is not step:
+            in_one_place = self.in_place and target.area == Area.OUT
+            for home in (target, target._replace(area=Area.IN)) if in_one_place else (target,):
+                if home in self.holder and self.holder[home] is not step:
                     del self.holder[home]
             self.holder[target] = step
-
-    def same_memory(self, home: Home) -> Iterator[Home]:
-        if self.in_place and home.area == Area.OUT:
-            yield home._replace(area=Area.IN)
 
     def snapshot(self, rank: int, block: int, home: Home) -> Home:
         slot = self.new_slot(rank, block)
         self.push(block, home, slot)
         return slot
 
-    def transfers(self, round_: tuple[tuple[Operation, ...], ...]) -> dict[tuple[int, int, int], list[tuple[Home, int]]]:
+    def transfers(self, round_: tuple[tuple[Operation, ...], ...]) -> dict[Cell, list[tuple[Home, int]]]:
         """For every block that arrives somewhere: from where, and how, in the listed order."""
         sent: dict[tuple[int, int], list[Home]] = defaultdict(list)
         for rank, operations in enumerate(round_):

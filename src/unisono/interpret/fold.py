@@ -1,7 +1,7 @@
 """Does a schedule reduce from rank 0 to the last, one after the other?
 
-Floating-point sums depend on the order of their operands and on how they are bracketed. Schedules that fold from the left
-give the same bits, whatever the blocks are.
+Floating-point sums depend on the order of their operands and on how they are bracketed. Schedules that fold from the
+left give the same bits, whatever the blocks are.
 """
 
 from __future__ import annotations

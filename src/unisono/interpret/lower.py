@@ -1,8 +1,9 @@
 """From a schedule to the program that the native executor runs for one rank.
 
-The program is a list of sends, receives, local copies and reductions of single blocks, in order; each waits, byte by byte, for the
-earlier ones that it conflicts with (read after write, write after read, write after write). Nothing else is ordered:
-there are no rounds any more. Blocks lie in the caller's input or output or in scratch slots; sizes are not known here.
+The program is a list of sends, receives, local copies and reductions of single blocks, in order; each waits, byte by
+byte, for the earlier ones that it conflicts with (read after write, write after read, write after write). Nothing else
+is ordered: there are no rounds any more. Blocks lie in the caller's input or output or in scratch slots; sizes are not
+known here.
 """
 
 from __future__ import annotations
@@ -94,6 +95,13 @@ def lower(schedule: Schedule, rank: int, *, in_place: bool) -> Program:
     return lowering.program(len(rounds))
 
 
+def promised(schedule: Schedule, rank: int) -> NDArray[np.bool_]:
+    """Which blocks of DATA are the caller's."""
+    blocks = np.arange(schedule.blocks)
+    low, high = schedule.collective.after(Place(schedule.p, rank, blocks, schedule.root, schedule.workers))
+    return np.broadcast_to(np.asarray(low) < np.asarray(high), blocks.shape)
+
+
 @dataclass
 class _Lowering:
     schedule: Schedule
@@ -175,10 +183,7 @@ class _Lowering:
 
     @cached_property
     def promised(self) -> NDArray[np.bool_]:
-        """Which blocks of DATA are the caller's."""
-        schedule, blocks = self.schedule, np.arange(self.schedule.blocks)
-        low, high = schedule.collective.after(Place(schedule.p, self.rank, blocks, schedule.root, schedule.workers))
-        return np.broadcast_to(np.asarray(low) < np.asarray(high), blocks.shape)
+        return promised(self.schedule, self.rank)
 
     def _blocks(self, operation: Operation) -> list[int]:
         first, count, _ = operation.span

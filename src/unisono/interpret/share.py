@@ -136,7 +136,9 @@ class _Writing:
         staged = [home for home in sharing.stage_entries[rank] if home.area != Area.SLOT]
         self.ends(Kind.PUBLISH, [home for home in staged if home.area == Area.IN])
         self.signal(Event(rank, ENTERED))
-        for combine, waits, event in zip(sharing.combines, sharing.ordered.waits, sharing.ordered.event_of, strict=True):
+        for combine, waits, event in zip(
+            sharing.combines, sharing.ordered.waits, sharing.ordered.event_of, strict=True
+        ):
             if combine.rank == rank:
                 for awaited in waits:
                     self.wait(awaited, When.ALWAYS)
@@ -156,7 +158,11 @@ class _Writing:
         entries = self.sharing.stage_entries
         block_of = self.sharing.combining.block_of
         places = [
-            (*home[:2], home.number if home.area == Area.SLOT else self.block(home.number), entries[home.rank].get(home, -1))
+            (
+                *home[:2],
+                home.number if home.area == Area.SLOT else self.block(home.number),
+                entries[home.rank].get(home, -1),
+            )
             for home in self.places
         ]
         return SharedProgram(

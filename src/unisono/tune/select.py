@@ -14,7 +14,10 @@ HOST = Machine(Link(alpha=2e-6, beta=1 / 5e9), gamma=1 / 10e9)
 
 
 def select(collective: str, p: int, nbytes: int, root: int = 0, *, reproducible: bool = False) -> Schedule:
-    """The best schedule for a vector of so many bytes, the same on every rank; reproducible: that folds from the left."""
+    """The best schedule for a vector of so many bytes, the same on every rank.
+
+    Reproducible are those that fold from the left.
+    """
     name, parameters = _best(collective, p, 1 << max(0, nbytes - 1).bit_length(), reproducible)
     return find(collective, name).schedule(p, root, **dict(parameters))
 

@@ -49,14 +49,14 @@ Program send_and_add(int rank) {
     return Program(rank, 2, 2, {},
                    {{Kind::send, 1 - rank, How::copy, 0, 0, nowhere, in, nowhere},
                     {Kind::receive, 1 - rank, How::reduce_after, 1, 1, out, nowhere, out}},
-                   {}, {0, 0, 0});
+                   {}, {}, {0, 0, 0});
 }
 
 void blocks_beyond_4_gib_are_read_and_written_where_they_lie() {
     const std::vector<std::uint64_t> sizes{block_bytes, block_bytes};
     const std::vector<std::uint64_t> ins{four_gibibytes + 5, 0}, outs{0, 2 * four_gibibytes + 7};
     std::vector<std::shared_ptr<Inbox>> inboxes;
-    for (int rank = 0; rank < 2; ++rank) inboxes.push_back(std::make_shared<Inbox>(Inbox::create(2, 256)));
+    for (int rank = 0; rank < 2; ++rank) inboxes.push_back(std::make_shared<Inbox>(Inbox::create({2, 256})));
     std::vector<std::jthread> threads;
     for (int rank = 0; rank < 2; ++rank)
         threads.emplace_back([&, rank] {
@@ -65,7 +65,7 @@ void blocks_beyond_4_gib_are_read_and_written_where_they_lie() {
             std::vector<std::unique_ptr<Link>> links(2);
             links[static_cast<std::size_t>(1 - rank)] =
                 std::make_unique<RingLink>(mine, rank, theirs, 1 - rank);
-            Executor executor(rank, std::move(links), {}, true);
+            Executor executor(rank, std::move(links), Host{.own = nullptr, .more_ranks_than_cores = true});
             SparseMemory in, out;
             std::memset(in.at(ins[0]), 10 + rank, block_bytes);
             std::memset(out.at(outs[1]), 50, block_bytes);
