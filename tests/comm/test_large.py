@@ -36,7 +36,9 @@ def chunks(values: NDArray[np.int8]) -> Iterator[tuple[NDArray[np.int8], NDArray
         yield piece, PATTERN[: piece.size]
 
 
-@pytest.mark.parametrize(("links", "algorithm", "op", "factor"), [("tcp", "ring", "sum", 4), ("direct", "mst", "avg", 2)])
+@pytest.mark.parametrize(
+    ("links", "algorithm", "op", "factor"), [("tcp", "ring", "sum", 4), ("direct", "mst", "avg", 2)]
+)
 def test_two_ranks_add_more_elements_than_31_bits_count(links: str, algorithm: str, op: str, factor: int) -> None:
     def add(comm: Communicator) -> bool:
         x = np.empty(BEYOND_31_BITS, np.int8)

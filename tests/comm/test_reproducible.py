@@ -16,14 +16,11 @@ from tests.comm.world import LINKS, World
 
 from unisono.comm.communicator import Communicator
 from unisono.errors import ConfigError
-from unisono.tune.select import reduces_in_rank_order
+from unisono.tune.select import is_reproducible
 
-KEEPS_ORDER = [name for name in names("allreduce") if reduces_in_rank_order("allreduce", name, 5)]
-MIXES_RANKS = [name for name in names("allreduce") if name not in KEEPS_ORDER]
-LEFT_TO_RIGHT = [
-    name for name in ("flat", "exchange", "direct", "weighted", "parameter_servers") if name in KEEPS_ORDER
-]
-"""Everything meets in one place and can be added from rank 0 to the last; trees put the brackets elsewhere."""
+LEFT_TO_RIGHT = [name for name in names("allreduce") if is_reproducible("allreduce", name, 5)]
+"""Everything meets in one place and is added from rank 0 to the last; trees put the brackets elsewhere."""
+OTHERS = [name for name in names("allreduce") if name not in LEFT_TO_RIGHT]
 
 
 def unlike(p: int, length: int, dtype: str) -> list[np.ndarray]:
@@ -59,8 +56,10 @@ def test_every_rank_gets_the_same_bytes(name: str | None) -> None:
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-@pytest.mark.parametrize("name", [None, *KEEPS_ORDER])
-def test_an_algorithm_that_keeps_the_order_gives_the_same_bits_on_all_links(name: str | None, dtype: str) -> None:
+@pytest.mark.parametrize("name", [None, *LEFT_TO_RIGHT])
+def test_an_algorithm_that_adds_from_left_to_right_gives_the_same_bits_on_all_links(
+    name: str | None, dtype: str
+) -> None:
     xs = unlike(5, 3003, dtype)  # of the larger types, more than a ring holds
     bits = [sums(5, links, xs, algorithm=name) for links in LINKS]
     assert len(set.union(*bits)) == 1
@@ -74,13 +73,20 @@ def test_algorithms_that_add_in_one_place_agree(name: str) -> None:
 
 def test_brackets_elsewhere_give_other_bits_so_that_these_tests_would_see_it() -> None:
     xs = unlike(5, 2000, "float32")
-    assert sums(5, "direct", xs, algorithm="mst") != sums(5, "direct", xs, algorithm="flat")
-
-
-@pytest.mark.parametrize("name", MIXES_RANKS)
-def test_an_algorithm_that_mixes_the_ranks_is_refused(name: str) -> None:
     with World(5) as world:
-        with pytest.raises(ConfigError, match=f"{name} does not reduce in rank order"):
+        for name, agrees in (("mst", False), ("ring", False), ("flat", True)):
+            result = world.run(lambda comm, name=name: comm.allreduce(xs[comm.rank], algorithm=name))[0]
+            assert (result.tobytes() == reduce(np.add, xs).tobytes()) is agrees, name
+
+
+def test_what_is_reproducible_was_found_and_not_listed() -> None:
+    assert set(LEFT_TO_RIGHT) == {"flat", "exchange", "direct", "weighted", "parameter_servers"}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_an_algorithm_that_adds_otherwise_is_refused(name: str) -> None:
+    with World(5) as world:
+        with pytest.raises(ConfigError, match=f"{name} does not reduce from rank 0 to the last"):
             world.run(lambda comm: comm.allreduce([1.0], algorithm=name, reproducible=True))
         assert world.run(lambda comm: comm.allreduce([1])) == [[5]] * 5
 
@@ -125,7 +131,7 @@ def test_a_reduction_to_a_root_has_the_same_bits_on_all_links(root: int) -> None
     for links in LINKS:
         with World(4, links) as world:
             bits.add(world.run(lambda comm: comm.reduce(xs[comm.rank], root, reproducible=True))[root].tobytes())
-            with pytest.raises(ConfigError, match="rank order"):
+            with pytest.raises(ConfigError, match="from rank 0"):
                 world.run(lambda comm: comm.reduce(xs[comm.rank], root, algorithm="ring", reproducible=True))
     assert len(bits) == 1
 
@@ -145,7 +151,7 @@ def test_the_parts_of_a_reduction_have_the_same_bits_on_all_links() -> None:
         with World(4, links) as world:
             results = world.run(lambda comm: comm.reduce_scatter(xs[comm.rank], reproducible=True))
             bits.add(b"".join(result.tobytes() for result in results))
-            with pytest.raises(ConfigError, match="rank order"):
+            with pytest.raises(ConfigError, match="from rank 0"):
                 world.run(lambda comm: comm.reduce_scatter(xs[comm.rank], algorithm="ring", reproducible=True))
     assert len(bits) == 1
 
