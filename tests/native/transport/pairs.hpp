@@ -86,11 +86,11 @@ inline Pair connect_rings(std::size_t ring_bytes) {
 inline std::vector<Kind> kinds_of_links() {
     return {{"tcp", 4'000'000, [] { return connect_tcp(false); }},
             {"tcp with tiny buffers", 2'000'000, [] { return connect_tcp(true); }},
-            {"1 stream in stripes of 100 bytes", 500'000, [] { return connect_striped(1, 100, false); }},
+            {"1 stream in stripes of 100 bytes", 500'000, [] { return connect_striped(1, 100, true); }},
             {"2 streams", 4'000'000,
              [] { return connect_striped(2, unisono::StripedLink::usual_stripe, false); }},
             {"2 streams with tiny buffers", 1'000'000, [] { return connect_striped(2, 3000, true); }},
-            {"4 streams in stripes of 7 bytes", 100'000, [] { return connect_striped(4, 7, false); }},
+            {"4 streams in stripes of 7 bytes", 100'000, [] { return connect_striped(4, 7, true); }},
             {"rings of 64 bytes", 2'000'000, [] { return connect_rings(64); }},
             {"rings of 64 KiB", 4'000'000, [] { return connect_rings(64 * 1024); }}};
 }
