@@ -1,10 +1,13 @@
 """The launchers of others, as they are installed here, and a script that all of them start."""
 
 import os
+import random
 import shutil
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -14,6 +17,14 @@ MPI = Path(os.environ.get("UNISONO_TEST_MPI") or Path(__file__).parents[2] / ".v
 
 SCRIPT = Path(__file__).with_name("script.py")
 Start = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def free_address() -> str:
+    """Below the ports that the kernel gives to whoever connects: there, one that is free now stays free."""
+    while True:
+        port = random.randrange(20000, 32768)
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return f"127.0.0.1:{port}"
 
 
 def environment(**variables: str) -> dict[str, str]:

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from contextlib import ExitStack
 
 import pytest
-from tests.comm.processes import KEY, free_port
-from tests.launched.launchers import SCRIPT, Start, environment, mpich, open_mpi, run, torchrun
+from tests.comm.processes import KEY
+from tests.launched.launchers import SCRIPT, Start, environment, free_address, mpich, open_mpi, run, torchrun
 
 
 @pytest.fixture(params=[torchrun, open_mpi, mpich], ids=lambda start: start.__name__)
@@ -41,8 +41,8 @@ def test_a_rank_that_leaves_early_takes_nobody_with_it(start: Start) -> None:
 
 
 def test_a_key_and_an_address_that_are_set_count(start: Start) -> None:
-    assert_summed(start(3, UNISONO_KEY=KEY, UNISONO_RENDEZVOUS=f"127.0.0.1:{free_port()}"), 3)
-    assert_summed(start(3, UNISONO_RENDEZVOUS=f"127.0.0.1:{free_port()}"), 3)
+    assert_summed(start(3, UNISONO_KEY=KEY, UNISONO_RENDEZVOUS=free_address()), 3)
+    assert_summed(start(3, UNISONO_RENDEZVOUS=free_address()), 3)
 
 
 @pytest.mark.parametrize("mpi", [open_mpi, mpich], ids=lambda start: start.__name__)
@@ -83,25 +83,24 @@ def test_a_store_that_does_not_answer_is_given_up_at_the_deadline() -> None:
     assert "in 0.5 s; have all ranks called unisono.init()?" in done.stderr
 
 
-A_NUMBER = free_port()  # nobody else has it at the moment
-
-
-def of_srun(rank: int) -> dict[str, str]:
-    step = {"SLURM_JOB_ID": str(A_NUMBER), "SLURM_STEP_ID": "0", "SLURM_STEP_NODELIST": "node7"}
+def of_srun(address: str, rank: int) -> dict[str, str]:
+    job = address.rpartition(":")[2]  # a number that no other test has
+    step = {"SLURM_JOB_ID": job, "SLURM_STEP_ID": "0", "SLURM_STEP_NODELIST": "node7"}
     return step | {"SLURM_PROCID": str(rank), "SLURM_NTASKS": "3", "SLURM_LOCALID": str(rank)}
 
 
-def of_ours(rank: int) -> dict[str, str]:
-    return {"UNISONO_RANK": str(rank), "UNISONO_SIZE": "3", "UNISONO_RENDEZVOUS": f"127.0.0.1:{A_NUMBER}"}
+def of_ours(address: str, rank: int) -> dict[str, str]:
+    return {"UNISONO_RANK": str(rank), "UNISONO_SIZE": "3", "UNISONO_RENDEZVOUS": address}
 
 
 @pytest.mark.parametrize("variables", [of_srun, of_ours], ids=["srun", "ours"])
-def test_ranks_started_by_hand_meet_where_their_variables_say(variables: Callable[[int], dict[str, str]]) -> None:
+def test_ranks_started_by_hand_meet_where_their_variables_say(variables: Callable[[str, int], dict[str, str]]) -> None:
+    address = free_address()
     with ExitStack() as stack:
         ranks = [
             subprocess.Popen(
                 [sys.executable, str(SCRIPT)],
-                env=environment(**variables(rank)),
+                env=environment(**variables(address, rank)),
                 stdout=subprocess.PIPE,
                 text=True,
             )
