@@ -15,8 +15,8 @@ import importlib, pkgutil, sys
 sys.modules["unisono._native"] = None  # from here on, importing it raises ModuleNotFoundError
 import unisono
 for module in pkgutil.walk_packages(unisono.__path__, "unisono."):
-    if module.name not in ("unisono._native", "unisono.comm.communicator", "unisono.comm.programs",
-                            "unisono.comm.runner", "unisono.comm.call"):
+    native = ("call", "communicator", "plans", "prepared", "programs", "runner")
+    if module.name not in ("unisono._native", *(f"unisono.comm.{name}" for name in native)):
         importlib.import_module(module.name)
 from unisono._build import build_info
 assert build_info() is None

@@ -18,6 +18,10 @@ bool within(std::int32_t value, std::size_t count) {
     return value >= 0 && static_cast<std::size_t>(value) < count;
 }
 
+bool has(const std::vector<std::int32_t>& ranks, std::int32_t rank) {
+    return std::ranges::find(ranks, rank) != ranks.end();
+}
+
 }  // namespace
 
 SharedProgram::SharedProgram(int rank, int ranks, int blocks, int steps, std::vector<SharedPlace> places,
@@ -32,10 +36,12 @@ SharedProgram::SharedProgram(int rank, int ranks, int blocks, int steps, std::ve
     for (const auto& each : instructions_) {
         lends_input_ |= each.kind == SharedKind::publish;
         lends_output_ |= each.kind == SharedKind::fetch;
-        if (each.kind == SharedKind::wait && each.when() == When::always &&
-            std::ranges::find(awaited_, each.peer()) == awaited_.end())
+        if (each.kind == SharedKind::wait && each.when() == When::always && !has(awaited_, each.peer()))
             awaited_.push_back(each.peer());
     }
+    for (const auto& place : places_)
+        if (place.rank != rank && !has(awaited_, place.rank) && !has(used_, place.rank))
+            used_.push_back(place.rank);
 }
 
 std::span<const std::int32_t> SharedProgram::references(const SharedInstruction& combine) const {

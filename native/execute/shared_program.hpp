@@ -48,8 +48,9 @@ class SharedProgram {
     std::span<const SharedPlace> places() const { return places_; }
     std::span<const SharedInstruction> instructions() const { return instructions_; }
     std::span<const std::int32_t> references(const SharedInstruction& combine) const;
-    /// The ranks that are waited for in any case.
+    /// The ranks that are waited for in any case, and the others whose memory is used.
     std::span<const std::int32_t> awaited() const { return awaited_; }
+    std::span<const std::int32_t> used() const { return used_; }
     /// Do others use the rank's own input, or output?
     bool lends_input() const { return lends_input_; }
     bool lends_output() const { return lends_output_; }
@@ -63,6 +64,7 @@ class SharedProgram {
     std::vector<SharedInstruction> instructions_;
     std::vector<std::int32_t> references_;
     std::vector<std::int32_t> awaited_;
+    std::vector<std::int32_t> used_;
     bool lends_input_ = false;
     bool lends_output_ = false;
 };

@@ -29,6 +29,7 @@ SharedRun::SharedRun(Neighbours& neighbours, int rank, const SharedPlan& plan, A
       traffic_(traffic),
       gate_(neighbours, rank, plan.fingerprint, waiting) {
     for (const auto peer : program_.awaited()) waiting.recorder.expect(peer);
+    for (const auto peer : program_.used()) waiting.recorder.only_send_to(peer);
 }
 
 void SharedRun::go() {

@@ -57,9 +57,7 @@ def test_every_rank_gets_the_same_bytes(name: str | None) -> None:
 
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("name", [None, *LEFT_TO_RIGHT])
-def test_an_algorithm_that_adds_from_left_to_right_gives_the_same_bits_on_all_links(
-    name: str | None, dtype: str
-) -> None:
+def test_algorithms_that_add_from_left_to_right_give_the_same_bits_on_all_links(name: str | None, dtype: str) -> None:
     xs = unlike(5, 3003, dtype)  # of the larger types, more than a ring holds
     bits = [sums(5, links, xs, algorithm=name) for links in LINKS]
     assert len(set.union(*bits)) == 1

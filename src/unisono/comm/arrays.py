@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .._native import Inbox
 from ..errors import ConfigError
 from .memory import empty
+
+if TYPE_CHECKING:
+    from .._native import Inbox
 
 CODES = {
     name: code

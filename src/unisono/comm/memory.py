@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .._native import Inbox
 from ..errors import UnisonoError
+
+if TYPE_CHECKING:
+    from .._native import Inbox
 
 PAGE = 4096
 STAGE_BYTES = 1 << 20
@@ -25,6 +27,8 @@ LONGEST_RING, SHORTEST_RING = 1 << 20, 1 << 12
 
 def make_inbox(ranks: int) -> Inbox:
     """What a rank shares with so many ranks of its host, itself included. Its heap may become as large as memory."""
+    from .._native import Inbox
+
     heap = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     while heap >= PAGE:
         with suppress(UnisonoError):  # a limit on addresses (ulimit -v)
