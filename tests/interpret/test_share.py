@@ -9,7 +9,7 @@ import pytest
 from tests.interpret.shared_machine import Machine, Rank
 
 from unisono.interpret.lower import Area
-from unisono.interpret.share import Kind, When, share
+from unisono.interpret.share import Kind, When, share, share_all
 from unisono.schedule.catalog import algorithms, find
 from unisono.schedule.conditions import Place
 from unisono.schedule.schedule import Schedule
@@ -22,7 +22,7 @@ def run_at_random(schedule: Schedule, seed: int) -> None:
     p, blocks, collective = schedule.p, schedule.blocks, schedule.collective
     windows = chance.choice((1, 1, 2, 3))
     may_be_in_place = collective.blocks is None
-    programs = share(schedule)
+    programs = share_all(schedule)
     place = Place(p, np.arange(p).reshape(-1, 1), np.arange(blocks), schedule.root, schedule.workers)
     low, high = (np.broadcast_to(x, (p, blocks)) for x in collective.after(place))
     before = np.broadcast_to(np.asarray(collective.before(place)), (p, blocks))
@@ -54,7 +54,7 @@ def test_any_interleaving_gives_the_right_result(algorithm) -> None:
 
 
 def kinds(name: str, p: int, rank: int = 0) -> list[Kind]:
-    program = share(find("allreduce", name).schedule(p))[rank]
+    program = share(find("allreduce", name).schedule(p), rank)
     rows = program.rows.tolist()
     ends = [row for row in rows if (row[0], row[3]) == (Kind.WAIT, When.REUSED)]
     ends += [row for row in rows if (row[0], row[2]) == (Kind.SIGNAL, When.REUSED)]

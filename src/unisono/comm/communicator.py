@@ -6,14 +6,13 @@ import weakref
 from collections.abc import Callable, Sequence
 from functools import partial, wraps
 from math import prod
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
 from .._native import Executor, Inbox, scale
 from ..errors import ConfigError
 from ..schedule.layout import EqualBlocks, UnequalBlocks
-from ..trace.file import Track
 from . import objects
 from .alarm import Alarm
 from .arguments import counts_of_rows, seconds, whole
@@ -23,6 +22,9 @@ from .handle import Handle
 from .plans import Sharing
 from .prepared import Shape
 from .runner import Runner
+
+if TYPE_CHECKING:
+    from ..trace.file import Track
 
 P = ParamSpec("P")
 T = TypeVar("T")

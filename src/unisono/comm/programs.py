@@ -87,7 +87,7 @@ class Programs:
     def _make_shared(self, schedule: Schedule) -> ReadyShared | None:
         if schedule.table.puts.count.sum() > MOST_MESSAGES:
             return None
-        program = share(schedule)[self.rank]
+        program = share(schedule, self.rank)
         native = NativeSharedProgram(
             self.rank,
             self.size,

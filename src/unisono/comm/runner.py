@@ -12,7 +12,6 @@ import numpy as np
 from .._native import Executor, divide
 from ..errors import ConfigError
 from ..schedule.conditions import COLLECTIVES
-from ..trace.file import Track
 from ..trace.record import Kind
 from .alarm import Alarm
 from .arrays import Array
@@ -23,6 +22,8 @@ from .prepared import Label, Preparation, Prepared, Shape
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
+
+    from ..trace.file import Track
 
 MOST_PREPARED = 1024
 T = TypeVar("T")

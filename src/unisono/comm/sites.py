@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import threading
-from pathlib import Path
 from sys import _getframe
 from types import CodeType, FrameType
 
-PACKAGE = str(Path(__file__).parent.parent) + os.sep
+PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
 MOST_SITES = 1 << 16
 """A program that generates its code has ever new lines: those beyond are not told apart."""
 

@@ -13,9 +13,7 @@ import numpy as np
 
 from ..config import LOOPBACK, Settings, parse_address, read_settings
 from ..errors import ConfigError, UnisonoError
-from ..trace.file import TraceFile, Track
 from .alarm import Alarm
-from .clock import align
 from .introduction import introduce_ranks
 from .rendezvous import listen
 from .verdict import tell_launcher
@@ -23,6 +21,7 @@ from .wiring import Wiring, wire
 
 if TYPE_CHECKING:
     from .._native import Executor
+    from ..trace.file import TraceFile, Track
     from .communicator import Communicator
     from .plans import Sharing
 
@@ -39,7 +38,11 @@ def init(*, allow_pickle: bool = False, **arguments: Any) -> Communicator:
     settings = introduce_ranks(read_settings(**arguments))
     if settings.verdicts:
         tell_launcher(settings.verdicts, settings.rank)
-    trace = TraceFile(settings.trace, settings.rank) if settings.trace else None
+    trace = None
+    if settings.trace:
+        from ..trace.file import TraceFile
+
+        trace = TraceFile(settings.trace, settings.rank)
     try:
         return join(settings, allow_pickle=allow_pickle, trace=trace)
     except BaseException:
@@ -131,6 +134,8 @@ def agree_on_sharing(executor: Executor, wiring: Wiring, *, staged: bool) -> Sha
 
 def begin_trace(settings: Settings, wiring: Wiring, trace: TraceFile | None) -> Track | None:
     """Where some rank writes a trace, all take part in comparing clocks."""
+    from .clock import align
+
     run, offset, error = align(wiring.control, deadline=settings.start_timeout)
     if trace is None:
         return None

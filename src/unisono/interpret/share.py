@@ -6,6 +6,7 @@ A program *combines* (some sources into some targets, in anybody's memory), *sig
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
@@ -55,12 +56,21 @@ class SharedProgram:
     steps: int  # the most that any rank signals
 
 
-def share(schedule: Schedule) -> list[SharedProgram]:
-    """The programs of all ranks. Input and output of a rank may be in one place or apart, as each rank likes."""
+def share(schedule: Schedule, rank: int) -> SharedProgram:
+    """The program of one rank. Input and output of a rank may be in one place or apart, as each rank likes."""
+    return _Writing(_sharing_of(schedule), rank).program()
+
+
+def share_all(schedule: Schedule) -> list[SharedProgram]:
+    """The programs of all ranks."""
+    sharing = _sharing_of(schedule)
+    return [_Writing(sharing, rank).program() for rank in range(schedule.p)]
+
+
+def _sharing_of(schedule: Schedule) -> _Sharing:
     combining = Combining(schedule)
     combining.run()
-    sharing = _Sharing(combining)
-    return [_Writing(sharing, rank).program() for rank in range(schedule.p)]
+    return _Sharing(combining)
 
 
 class _Sharing:
@@ -70,28 +80,28 @@ class _Sharing:
         self.combining = combining
         self.combines = combining.steps
         ranks = range(combining.schedule.p)
-        self.used_by_others: dict[Home, bool] = {}
+        self.used_by_others: list[set[Home]] = [set() for _ in ranks]  # inputs and outputs, by their owners
         for combine in self.combines:
             for home in (*combine.sources, *combine.targets):
-                self.used_by_others[home] = self.used_by_others.get(home, False) or home.rank != combine.rank
+                if home.rank != combine.rank and home.area != Area.SLOT:
+                    self.used_by_others[home.rank].add(home)
         self.stage_entries = [self._stage(rank) for rank in ranks]
         self.ordered = order([self._access(combine) for combine in self.combines], len(ranks))
-        self.last_waits = [list(self._last_waits(rank)) for rank in ranks]
+        self.last_waits = [list(self._last_waits(rank, uses)) for rank, uses in enumerate(self._uses_by_others())]
         awaited = {event for waits in self.ordered.waits for event in waits}
         awaited |= {event for waits in self.last_waits for event, when in waits if when != When.REUSED}
         self.always_awaited = frozenset(awaited)
         awaited |= {event for waits in self.last_waits for event, _ in waits}
-        self.step_of = {
-            event: step + 1
-            for rank in ranks
-            for step, event in enumerate(sorted(event for event in awaited if event.rank == rank))
-        }
+        self.step_of: dict[Event, int] = {}
+        steps = Counter[int]()
+        for event in sorted(awaited):
+            steps[event.rank] += 1
+            self.step_of[event] = steps[event.rank]
 
     def _stage(self, rank: int) -> dict[Home, int]:
         """The entries of a rank's stage: its slots, then what others use of its input and output."""
         slots = [Home(rank, Area.SLOT, number) for number in range(len(self.combining.slots[rank]))]
-        used = [h for h, others in self.used_by_others.items() if others and h.rank == rank and h.area != Area.SLOT]
-        return {home: entry for entry, home in enumerate((*slots, *sorted(used)))}
+        return {home: entry for entry, home in enumerate((*slots, *sorted(self.used_by_others[rank])))}
 
     def _access(self, combine: Combine) -> Access:
         location = self.combining.location
@@ -101,24 +111,29 @@ class _Sharing:
             combine.rank, [location(h) for h in combine.sources], [location(h) for h in combine.targets], owners
         )
 
-    def _last_waits(self, rank: int) -> Iterator[tuple[Event, When]]:
-        """Before a rank returns, the others are through with its memory."""
-        uses: dict[When, list[Event]] = {when: [] for when in When}
+    def _uses_by_others(self) -> list[dict[When, list[Event]]]:
+        """What others do with the memory of each rank."""
+        uses: list[dict[When, list[Event]]] = [{when: [] for when in When} for _ in self.stage_entries]
         for combine, event in zip(self.combines, self.ordered.event_of, strict=True):
-            if combine.rank != rank:
-                for home in combine.sources:
-                    if home.rank == rank:
-                        lent = {Area.IN: When.INPUT_LENT, Area.OUT: When.OUTPUT_LENT, Area.SLOT: When.REUSED}
-                        uses[lent[Area(home.area)]].append(event)
-                for home in combine.targets:
-                    if home.rank == rank:
-                        uses[When.REUSED if home.area == Area.SLOT else When.ALWAYS].append(event)
+            for home in combine.sources:
+                if home.rank != combine.rank:
+                    uses[home.rank][_WHEN_READ[home.area]].append(event)
+            for home in combine.targets:
+                if home.rank != combine.rank:
+                    uses[home.rank][When.REUSED if home.area == Area.SLOT else When.ALWAYS].append(event)
+        return uses
+
+    def _last_waits(self, rank: int, uses: dict[When, list[Event]]) -> Iterator[tuple[Event, When]]:
+        """Before a rank returns, the others are through with its memory."""
         known = self.ordered.clocks[rank]
         for event in self.ordered.still_needed(rank, uses.pop(When.ALWAYS), known):
             yield event, When.ALWAYS
         for when, events in uses.items():  # none of these may count on another one
             for event in self.ordered.still_needed(rank, events, list(known)):
                 yield event, when
+
+
+_WHEN_READ = {int(Area.IN): When.INPUT_LENT, int(Area.OUT): When.OUTPUT_LENT, int(Area.SLOT): When.REUSED}
 
 
 class _Writing:
