@@ -28,5 +28,7 @@ NB_MODULE(_native, module) {
     unisono::bind::errors(module);
     unisono::bind::reductions(module);
     unisono::bind::recorder(module);
+    unisono::bind::plans(module);
+    unisono::bind::calls(module);
     unisono::bind::executor(module);
 }

@@ -1,7 +1,10 @@
 #include "execute/executor.hpp"
 
+#include <cstring>
+
 #include "base/error.hpp"
 #include "execute/run.hpp"
+#include "execute/shared_run.hpp"
 
 namespace unisono {
 
@@ -9,57 +12,70 @@ Executor::Executor(int rank, std::vector<std::unique_ptr<Link>> links, Host host
     : rank_(rank),
       links_(std::move(links)),
       host_(std::move(host)),
-      recorder_(std::make_shared<Recorder>(size())) {
-    counters_.sent.resize(links_.size());
-    counters_.received.resize(links_.size());
-    sent_in_pairs_.resize(links_.size());
-    received_in_pairs_.resize(links_.size());
-}
+      counters_(links_.size()),
+      recorder_(std::make_shared<Recorder>(size())),
+      sent_in_pairs_(links_.size()),
+      received_in_pairs_(links_.size()) {}
 
 Executor::~Executor() { leave(); }
 
-void Executor::run(const Program& program, const Call& call, const std::function<void()>& interrupt) {
-    require_whole();
-    Recording recording(*recorder_, call.label, call.pairwise ? Recorder::no_sequence : sequence_);
-    try {
-        Run(*this, program, call).go(interrupt);
-    } catch (...) {
-        fail();
-        throw;
-    }
-    recording.succeed();
-    ++counters_.calls;
-    if (!call.pairwise) {
+void Executor::run(const LinkPlan& plan, const Request& request, const std::function<void()>& interrupt) {
+    const auto sequence = plan.pairwise ? Recorder::no_sequence : sequence_;
+    run(plan.arithmetic, request, sequence,
+        [&](const Request& ready) { Run(*this, plan, ready).go(stoppable(interrupt)); });
+    if (!plan.pairwise) {
         ++sequence_;
         return;
     }
-    for (const auto& traffic : program.traffic()) {
+    for (const auto& traffic : plan.program->traffic()) {
         const auto peer = static_cast<std::size_t>(traffic.peer);
         sent_in_pairs_[peer] += traffic.sends.empty() ? 0 : 1;
         received_in_pairs_[peer] += traffic.receives.empty() ? 0 : 1;
     }
 }
 
-void Executor::run(const SharedPlan& plan, SharedRun::Array in, SharedRun::Array out,
-                   Clock::time_point deadline, const Label& label, const std::function<void()>& interrupt) {
-    require_whole();
-    Recording recording(*recorder_, label, sequence_);
-    Watch watch(rank_, host_, deadline, interrupt);
-    try {
-        SharedRun(host_.neighbours, rank_, plan, in, out, {counters_.sent, counters_.received},
-                  {patience(), watch, *recorder_})
+void Executor::run(const SharedPlan& plan, const Request& request, const std::function<void()>& interrupt) {
+    run(plan.arithmetic, request, sequence_, [&](const Request& ready) {
+        const auto interrupted = stoppable(interrupt);
+        Watch watch(rank_, host_, ready.deadline, interrupted);
+        SharedRun(host_.neighbours, rank_, plan, ready, {counters_.sent, counters_.received},
+                  {patience(ready), watch, *recorder_})
             .go();
+    });
+    ++sequence_;
+}
+
+template <class Go>
+void Executor::run(const Arithmetic& arithmetic, Request request, std::uint64_t sequence, Go go) {
+    if (broken_) throw PeerLost("an earlier call failed, so this communicator is closed");
+    Recording recording(*recorder_, request.label, sequence);
+    if (arithmetic.factor != 1) request.in = premultiplied(arithmetic, request.in);
+    try {
+        go(request);
     } catch (...) {
         fail();
         throw;
     }
+    if (arithmetic.divisor != 1)
+        divide(arithmetic.dtype, request.out.address, request.out.size / size_of(arithmetic.dtype),
+               arithmetic.divisor);
     recording.succeed();
     ++counters_.calls;
-    ++sequence_;
 }
 
-void Executor::require_whole() const {
-    if (broken_) throw PeerLost("an earlier call failed, so this communicator is closed");
+std::function<void()> Executor::stoppable(const std::function<void()>& interrupt) const {
+    return [this, &interrupt] {
+        interrupt();
+        if (stopped_.load(std::memory_order_relaxed))
+            throw PeerLost("rank " + std::to_string(rank_) + " has given its communicator up in a call");
+    };
+}
+
+Array Executor::premultiplied(const Arithmetic& arithmetic, Array in) {
+    if (premultiplied_.size() < in.size) premultiplied_.resize(in.size);
+    if (in.size > 0) std::memcpy(premultiplied_.data(), in.address, in.size);
+    scale(arithmetic.dtype, premultiplied_.data(), in.size / size_of(arithmetic.dtype), arithmetic.factor);
+    return {premultiplied_.data(), in.size};
 }
 
 void Executor::fail() {

@@ -1,47 +1,28 @@
 #pragma once
 
-#include <array>
-#include <chrono>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <span>
-#include <stdexcept>
 #include <vector>
 
-#include "base/dtype.hpp"
 #include "execute/host.hpp"
-#include "execute/program.hpp"
-#include "execute/shared_run.hpp"
-#include "execute/watch.hpp"
-#include "observe/recorder.hpp"
-#include "reduce/reduce.hpp"
+#include "execute/link_plan.hpp"
+#include "execute/request.hpp"
+#include "execute/shared_plan.hpp"
 #include "transport/link.hpp"
 #include "transport/wait.hpp"
 
 namespace unisono {
 
-/// The memory and the arguments of one call; sizes and offsets are in bytes, one of each per block.
-struct Call {
-    const std::byte* in;
-    std::byte* out;
-    std::span<const std::uint64_t> sizes;
-    std::span<const std::uint64_t> in_offsets;
-    std::span<const std::uint64_t> out_offsets;
-    Dtype dtype;
-    Op op;
-    std::uint64_t fingerprint;  // of everything that all ranks have to agree on
-    bool pairwise;              // a call of sender and receiver only, which the others know nothing of
-    Clock::time_point deadline;
-    Label label{};
-};
-
-/// What went over the links, without headers.
+/// What went between this rank and the others, without headers. Others may look while a call goes on.
 struct Counters {
-    std::uint64_t calls = 0;
-    std::vector<std::uint64_t> sent;      // bytes to each peer
-    std::vector<std::uint64_t> received;  // bytes from each peer
+    explicit Counters(std::size_t ranks) : sent(ranks), received(ranks) {}
+
+    std::atomic<std::uint64_t> calls = 0;
+    std::vector<std::atomic<std::uint64_t>> sent;      // bytes to each peer
+    std::vector<std::atomic<std::uint64_t>> received;  // bytes from each peer
 };
 
 /// Runs programs over the links of one rank, one at a time. After a failure it runs nothing any more.
@@ -54,14 +35,14 @@ class Executor {
     ~Executor();
 
     /// Blocks until the program is through; calls `interrupt` now and then, which may throw.
-    void run(const Program& program, const Call& call, const std::function<void()>& interrupt);
-
-    /// The same for ranks that share memory.
-    void run(const SharedPlan& plan, SharedRun::Array in, SharedRun::Array out, Clock::time_point deadline,
-             const Label& label, const std::function<void()>& interrupt);
+    void run(const LinkPlan& plan, const Request& request, const std::function<void()>& interrupt);
+    void run(const SharedPlan& plan, const Request& request, const std::function<void()>& interrupt);
 
     /// Tells the ranks of this host that this one makes no more calls, so that its end is no failure.
     void leave();
+
+    /// From another thread: the call under way fails soon, and so do all others.
+    void stop() { stopped_.store(true, std::memory_order_relaxed); }
 
     Neighbours& neighbours() { return host_.neighbours; }
     const Counters& counters() const { return counters_; }
@@ -72,10 +53,15 @@ class Executor {
   private:
     class Run;
 
-    Patience patience() const {
+    Patience patience(const Request& request) const {
+        if (request.in_background) return Patience::in_the_background();
         return host_.more_ranks_than_cores ? Patience::with_more_ranks_than_cores() : Patience();
     }
-    void require_whole() const;
+    /// Runs a call with what has to be computed before and after it.
+    template <class Go>
+    void run(const Arithmetic& arithmetic, Request request, std::uint64_t sequence, Go go);
+    std::function<void()> stoppable(const std::function<void()>& interrupt) const;
+    Array premultiplied(const Arithmetic& arithmetic, Array in);
     void fail();
 
     int rank_;
@@ -84,10 +70,12 @@ class Executor {
     Counters counters_;
     std::shared_ptr<Recorder> recorder_;  // others may look at what happened after we are gone
     std::vector<std::byte> scratch_;
+    std::vector<std::byte> premultiplied_;
     std::uint64_t sequence_ = 0;
     std::vector<std::uint64_t> sent_in_pairs_;      // messages to each peer in pairwise calls
     std::vector<std::uint64_t> received_in_pairs_;  // messages from each peer in pairwise calls
     bool broken_ = false;
+    std::atomic<bool> stopped_ = false;
 };
 
 }  // namespace unisono

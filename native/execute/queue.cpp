@@ -1,6 +1,10 @@
 #include "execute/queue.hpp"
 
+#include <sys/eventfd.h>
+
 #include <chrono>
+#include <deque>
+#include <thread>
 #include <utility>
 
 namespace unisono {
@@ -36,55 +40,83 @@ void Ticket::finish(std::exception_ptr failure) {
     failure_ = std::move(failure);
     done_ = true;
     ended_.notify_all();
+    for (const auto& event : events_) ::eventfd_write(event.number(), 1);
+    events_.clear();
 }
 
+void Ticket::notify(Fd event) {
+    const std::lock_guard lock(mutex_);
+    if (done_)
+        ::eventfd_write(event.number(), 1);
+    else
+        events_.push_back(std::move(event));
+}
+
+struct CallQueue::State {
+    struct Started {
+        Call call;
+        std::shared_ptr<Ticket> ticket;
+    };
+
+    mutable std::mutex mutex;
+    std::condition_variable news;
+    bool busy = false;  // somebody runs a call
+    bool has_thread = false;
+    bool closing = false;
+    std::deque<Started> waiting;
+};
+
+CallQueue::CallQueue() : state_(std::make_shared<State>()) {}
+
 CallQueue::~CallQueue() {
-    {
-        const std::lock_guard lock(mutex_);
-        closing_ = true;
-        news_.notify_all();
-    }
-    if (worker_.joinable()) worker_.join();
+    const std::lock_guard lock(state_->mutex);
+    state_->closing = true;
+    state_->news.notify_all();
+}
+
+bool CallQueue::busy() const {
+    const std::lock_guard lock(state_->mutex);
+    return state_->busy || !state_->waiting.empty();
 }
 
 std::shared_ptr<Ticket> CallQueue::run_or_start(Call call) {
     {
-        const std::lock_guard lock(mutex_);
-        if (busy_ || !waiting_.empty()) return enqueue(std::move(call));
-        busy_ = true;
+        const std::lock_guard lock(state_->mutex);
+        if (state_->busy || !state_->waiting.empty()) return enqueue(state_, std::move(call));
+        state_->busy = true;
     }
     struct Done {
-        CallQueue& queue;
+        State& state;
         ~Done() {
-            const std::lock_guard lock(queue.mutex_);
-            queue.busy_ = false;
-            if (!queue.waiting_.empty()) queue.news_.notify_all();
+            const std::lock_guard lock(state.mutex);
+            state.busy = false;
+            if (!state.waiting.empty()) state.news.notify_all();
         }
-    } const done{*this};
+    } const done{*state_};
     call();
     return nullptr;
 }
 
 std::shared_ptr<Ticket> CallQueue::start(Call call) {
-    const std::lock_guard lock(mutex_);
-    return enqueue(std::move(call));
+    const std::lock_guard lock(state_->mutex);
+    return enqueue(state_, std::move(call));
 }
 
-std::shared_ptr<Ticket> CallQueue::enqueue(Call call) {
-    if (!worker_.joinable()) worker_ = std::thread([this] { work(); });
-    waiting_.push_back({std::move(call), std::make_shared<Ticket>()});
-    news_.notify_all();
-    return waiting_.back().ticket;
+std::shared_ptr<Ticket> CallQueue::enqueue(const std::shared_ptr<State>& state, Call call) {
+    if (!std::exchange(state->has_thread, true)) std::thread([state] { work(state); }).detach();
+    state->waiting.push_back({std::move(call), std::make_shared<Ticket>()});
+    state->news.notify_all();
+    return state->waiting.back().ticket;
 }
 
-void CallQueue::work() {
-    std::unique_lock lock(mutex_);
+void CallQueue::work(const std::shared_ptr<State>& state) {
+    std::unique_lock lock(state->mutex);
     for (;;) {
-        news_.wait(lock, [this] { return !busy_ && (closing_ || !waiting_.empty()); });
-        if (waiting_.empty()) return;
-        const Started next = std::move(waiting_.front());
-        waiting_.pop_front();
-        busy_ = true;
+        state->news.wait(lock, [&] { return !state->busy && (state->closing || !state->waiting.empty()); });
+        if (state->waiting.empty()) return;
+        State::Started next = std::move(state->waiting.front());
+        state->waiting.pop_front();
+        state->busy = true;
         lock.unlock();
         std::exception_ptr failure;
         try {
@@ -92,8 +124,9 @@ void CallQueue::work() {
         } catch (...) {
             failure = std::current_exception();
         }
+        next.call = nullptr;  // may be the last one to know the queue, whose end takes the lock
         lock.lock();
-        busy_ = false;  // first: who has waited for the ticket finds an idle queue
+        state->busy = false;  // first: who has waited for the ticket finds an idle queue
         lock.unlock();
         next.ticket->finish(failure);
         lock.lock();

@@ -1,12 +1,13 @@
 #pragma once
 
 #include <condition_variable>
-#include <deque>
 #include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <thread>
+#include <vector>
+
+#include "base/fd.hpp"
 
 namespace unisono {
 
@@ -21,6 +22,9 @@ class Ticket {
     /// Throws what the call threw. Only after it is done.
     void rethrow() const;
 
+    /// Writes to an eventfd when the call ends, or now if it has.
+    void notify(Fd event);
+
   private:
     friend class CallQueue;
     void finish(std::exception_ptr failure);
@@ -29,6 +33,7 @@ class Ticket {
     mutable std::condition_variable ended_;
     bool done_ = false;
     std::exception_ptr failure_;
+    std::vector<Fd> events_;
 };
 
 /// Calls of one executor, in the order in which they were made. A call that is made while no other one is
@@ -38,10 +43,10 @@ class CallQueue {
   public:
     using Call = std::function<void()>;
 
-    CallQueue() = default;
+    CallQueue();
     CallQueue(const CallQueue&) = delete;
     CallQueue& operator=(const CallQueue&) = delete;
-    /// Waits for the calls that are under way.
+    /// Calls that were started are not waited for: the thread goes on with them, and ends by itself.
     ~CallQueue();
 
     /// Runs the call here and now, and returns nothing; or, while others are under way, starts it.
@@ -50,21 +55,16 @@ class CallQueue {
     /// Comes back at once.
     std::shared_ptr<Ticket> start(Call call);
 
+    /// Is a call under way?
+    bool busy() const;
+
   private:
-    struct Started {
-        Call call;
-        std::shared_ptr<Ticket> ticket;
-    };
+    struct State;
 
-    std::shared_ptr<Ticket> enqueue(Call call);
-    void work();
+    static std::shared_ptr<Ticket> enqueue(const std::shared_ptr<State>& state, Call call);
+    static void work(const std::shared_ptr<State>& state);
 
-    std::mutex mutex_;
-    std::condition_variable news_;
-    bool busy_ = false;  // somebody runs a call
-    bool closing_ = false;
-    std::deque<Started> waiting_;
-    std::thread worker_;
+    std::shared_ptr<State> state_;  // which the thread keeps, too
 };
 
 }  // namespace unisono

@@ -22,36 +22,37 @@ std::string describe(std::uint64_t number_of_call) {
 
 }  // namespace
 
-Executor::Run::Run(Executor& executor, const Program& program, const Call& call)
+Executor::Run::Run(Executor& executor, const LinkPlan& plan, const Request& request)
     : executor_(executor),
-      program_(program),
-      call_(call),
-      message_bytes_(static_cast<std::size_t>(program.messages())),
-      progress_(program.instructions().size()),
-      done_(program.instructions().size()),
-      remaining_(program.instructions().size()),
-      element_(unisono::size_of(call.dtype)) {
+      plan_(plan),
+      program_(*plan.program),
+      request_(request),
+      message_bytes_(static_cast<std::size_t>(program_.messages())),
+      progress_(program_.instructions().size()),
+      done_(program_.instructions().size()),
+      remaining_(program_.instructions().size()),
+      element_(unisono::size_of(plan.arithmetic.dtype)) {
     std::size_t scratch = 0;
-    for (const auto block : program.slots()) {
+    for (const auto block : program_.slots()) {
         slot_offsets_.push_back(scratch);
-        scratch += (call.sizes[index(block)] + 63) / 64 * 64;
+        scratch += (plan.sizes[index(block)] + 63) / 64 * 64;
     }
     if (executor.scratch_.size() < scratch) executor.scratch_.resize(scratch);
-    for (const auto& each : program.instructions())
+    for (const auto& each : program_.instructions())
         if (each.kind == Kind::send || each.kind == Kind::receive)
-            message_bytes_[index(each.message)] += call.sizes[index(each.block)];
-    for (const auto& traffic : program.traffic())
+            message_bytes_[index(each.message)] += plan.sizes[index(each.block)];
+    for (const auto& traffic : program_.traffic())
         lanes_.push_back(Lane{&traffic, executor.links_[index(traffic.peer)].get()});
-    for (const auto& [peer, sends, receives] : program.traffic())
+    for (const auto& [peer, sends, receives] : program_.traffic())
         receives.empty() ? executor.recorder_->only_send_to(peer) : executor.recorder_->expect(peer);
 }
 
 void Executor::Run::go(const std::function<void()>& interrupt) {
     std::vector<const Link*> links;
     for (const auto& lane : lanes_) links.push_back(lane.link);
-    Waiter waiter(links, executor_.patience());
+    Waiter waiter(links, executor_.patience(request_));
     auto& recorder = *executor_.recorder_;
-    Watch watch(executor_.rank_, executor_.host_, call_.deadline, interrupt);
+    Watch watch(executor_.rank_, executor_.host_, request_.deadline, interrupt);
     const auto gate = announce(watch);
     while (remaining_ > 0) {
         if (step()) {
@@ -67,9 +68,9 @@ void Executor::Run::go(const std::function<void()>& interrupt) {
 
 /// Ranks that share memory tell each other about calls over links, too: somebody may be in another call.
 std::optional<Gate> Executor::Run::announce(Watch& watch) {
-    if (!executor_.host_.neighbours.own || call_.pairwise) return {};
-    std::optional<Gate> gate(std::in_place, executor_.host_.neighbours, executor_.rank_, call_.fingerprint,
-                             Gate::Waiting{executor_.patience(), watch, *executor_.recorder_});
+    if (!executor_.host_.neighbours.own || plan_.pairwise) return {};
+    std::optional<Gate> gate(std::in_place, executor_.host_.neighbours, executor_.rank_, plan_.fingerprint,
+                             Gate::Waiting{executor_.patience(request_), watch, *executor_.recorder_});
     gate->enter(Whereabouts::address(nullptr), Whereabouts::address(nullptr));
     gate->signal(1);
     return gate;
@@ -104,7 +105,7 @@ bool Executor::Run::send(Lane& lane) {
         if (lane.sending != message) {
             lane.sending = message;
             lane.header_sent = 0;
-            lane.out = Frame{number_of_call(lane.traffic->peer, true), call_.fingerprint,
+            lane.out = Frame{number_of_call(lane.traffic->peer, true), plan_.fingerprint,
                              message_bytes_[index(message)]};
         }
         const auto header = std::as_bytes(std::span(&lane.out, 1)).subspan(lane.header_sent);
@@ -148,7 +149,7 @@ bool Executor::Run::receive_header(Lane& lane, std::int32_t message) {
     Frame frame{};
     std::memcpy(&frame, lane.in.data(), sizeof(Frame));
     const auto expected = number_of_call(lane.traffic->peer, false);
-    if (frame.sequence != expected || frame.fingerprint != call_.fingerprint ||
+    if (frame.sequence != expected || frame.fingerprint != plan_.fingerprint ||
         frame.bytes != message_bytes_[index(message)])
         throw Mismatch("rank " + std::to_string(lane.traffic->peer) + " is in " + describe(frame.sequence) +
                        " and sends " + std::to_string(frame.bytes) + " bytes, rank " +
@@ -223,7 +224,8 @@ void Executor::Run::fold(std::int32_t row, std::size_t bytes) {
     const std::size_t done = progress_[index(row)];
     operands_.clear();
     for (const auto& home : program_.operands_of(instruction(row))) operands_.push_back(address(home) + done);
-    combine_many(call_.op, call_.dtype, address(instruction(row).target) + done, operands_, bytes / element_);
+    combine_many(plan_.arithmetic.op, plan_.arithmetic.dtype, address(instruction(row).target) + done,
+                 operands_, bytes / element_);
     advance(row, bytes);
 }
 
@@ -232,13 +234,14 @@ void Executor::Run::combine_into_target(std::int32_t row, const std::byte* other
     auto* into = address(target) + progress_[index(row)];
     const auto* present = address(operand) + progress_[index(row)];
     if (into != present) std::memcpy(into, present, bytes);
-    combine(call_.op, call_.dtype, into, other, bytes / element_, how == How::reduce_before);
+    combine(plan_.arithmetic.op, plan_.arithmetic.dtype, into, other, bytes / element_,
+            how == How::reduce_before);
 }
 
 /// Calls of all ranks are counted together, those of a pair for each direction; the first bit tells them
 /// apart.
 std::uint64_t Executor::Run::number_of_call(int peer, bool sending) const {
-    if (!call_.pairwise) return executor_.sequence_;
+    if (!plan_.pairwise) return executor_.sequence_;
     const auto& counted = sending ? executor_.sent_in_pairs_ : executor_.received_in_pairs_;
     return in_pairs | counted[index(peer)];
 }
@@ -247,10 +250,9 @@ std::byte* Executor::Run::address(Home home) const {
     const auto number = index(home.number);
     switch (static_cast<Area>(home.area)) {
         case Area::in:
-            return const_cast<std::byte*>(call_.in) +
-                   call_.in_offsets[number];  // never a target: Program checks
+            return request_.in.address + plan_.in_offsets[number];  // never a target: Program checks
         case Area::out:
-            return call_.out + call_.out_offsets[number];
+            return request_.out.address + plan_.out_offsets[number];
         case Area::slot:
             return executor_.scratch_.data() + slot_offsets_[number];
     }

@@ -5,6 +5,8 @@
 #include <string>
 
 #include "execute/executor.hpp"
+#include "execute/gate.hpp"
+#include "reduce/reduce.hpp"
 
 namespace unisono {
 
@@ -18,7 +20,7 @@ struct Frame {
 /// One call on its way. Every instruction advances byte by byte as far as those that it waits for have come.
 class Executor::Run {
   public:
-    Run(Executor& executor, const Program& program, const Call& call);
+    Run(Executor& executor, const LinkPlan& plan, const Request& request);
     void go(const std::function<void()>& interrupt);
 
   private:
@@ -49,7 +51,7 @@ class Executor::Run {
     void fold(std::int32_t row, std::size_t bytes);
     void combine_into_target(std::int32_t row, const std::byte* other, std::size_t bytes);
 
-    std::size_t size_of_block(std::int32_t row) const { return call_.sizes[index(instruction(row).block)]; }
+    std::size_t size_of_block(std::int32_t row) const { return plan_.sizes[index(instruction(row).block)]; }
     const Instruction& instruction(std::int32_t row) const { return program_.instructions()[index(row)]; }
     std::byte* address(Home home) const;
     std::uint64_t number_of_call(int peer, bool sending) const;
@@ -64,8 +66,9 @@ class Executor::Run {
     static std::size_t index(std::int32_t number) { return static_cast<std::size_t>(number); }
 
     Executor& executor_;
+    const LinkPlan& plan_;
     const Program& program_;
-    const Call& call_;
+    const Request& request_;
     std::vector<std::size_t> slot_offsets_;
     std::vector<std::uint64_t> message_bytes_;
     std::vector<std::size_t> progress_;

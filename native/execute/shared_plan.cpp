@@ -12,7 +12,7 @@ void SharedPlan::check(std::size_t stage_bytes) const {
     if (sizes.size() != static_cast<std::size_t>(program->blocks()) || offsets.size() != places.size() ||
         staged.size() != places.size())
         throw std::invalid_argument("sizes and offsets do not fit the program");
-    const auto element = size_of(dtype);
+    const auto element = size_of(arithmetic.dtype);
     if (windows == 0 || window % element != 0 ||
         windows * static_cast<std::uint64_t>(program->steps()) > Moment::most_steps)
         throw std::invalid_argument("windows do not fit the program");

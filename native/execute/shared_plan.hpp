@@ -5,9 +5,8 @@
 #include <memory>
 #include <vector>
 
-#include "base/dtype.hpp"
+#include "execute/arithmetic.hpp"
 #include "execute/shared_program.hpp"
-#include "reduce/reduce.hpp"
 
 namespace unisono {
 
@@ -22,8 +21,7 @@ struct SharedPlan {
     std::uint64_t windows;
     bool tiny;       // all stages fit on the boards' lines
     bool may_stage;  // arrays that are not shared are copied to the stage
-    Dtype dtype;
-    Op op;
+    Arithmetic arithmetic;
     std::uint64_t fingerprint;  // of everything that all ranks have to agree on
 
     /// std::invalid_argument if the parts do not fit each other, or a stage of this size.

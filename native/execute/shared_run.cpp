@@ -18,14 +18,14 @@ bool is_in(const SharedPlace& place, Area area) { return place.area == static_ca
 
 }  // namespace
 
-SharedRun::SharedRun(Neighbours& neighbours, int rank, const SharedPlan& plan, Array in, Array out,
+SharedRun::SharedRun(Neighbours& neighbours, int rank, const SharedPlan& plan, const Request& request,
                      Traffic traffic, Gate::Waiting waiting)
     : neighbours_(neighbours),
       rank_(rank),
       plan_(plan),
       program_(*plan.program),
-      in_(in),
-      out_(out),
+      in_(request.in),
+      out_(request.out),
       traffic_(traffic),
       gate_(neighbours, rank, plan.fingerprint, waiting) {
     for (const auto peer : program_.awaited()) waiting.recorder.expect(peer);
@@ -116,7 +116,8 @@ void SharedRun::combine_chunk(std::span<const Access> sources, std::span<const A
         for (const auto& source : sources)
             operands.push_back(bytes_at(source, offset, bytes, operands.size()));
         auto* const into = local != targets.end() ? local->pointer + offset : buffer(sources.size());
-        combine_many(plan_.op, plan_.dtype, into, operands, bytes / size_of(plan_.dtype));
+        combine_many(plan_.arithmetic.op, plan_.arithmetic.dtype, into, operands,
+                     bytes / size_of(plan_.arithmetic.dtype));
         result = into;
     }
     for (const auto& target : targets) store(target, offset, result, bytes);

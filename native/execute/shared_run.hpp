@@ -1,32 +1,28 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "execute/gate.hpp"
+#include "execute/request.hpp"
 #include "execute/shared_plan.hpp"
 
 namespace unisono {
 
 /// What went between this rank and each other one, by rank, in bytes without headers.
 struct Traffic {
-    std::span<std::uint64_t> sent;
-    std::span<std::uint64_t> received;
+    std::span<std::atomic<std::uint64_t>> sent;
+    std::span<std::atomic<std::uint64_t>> received;
 };
 
 /// One call on its way through shared memory: the instructions in order, once for every window of the blocks.
 class SharedRun {
   public:
-    /// The memory of the call: an address, and how many bytes belong to it.
-    struct Array {
-        std::byte* address;
-        std::size_t size;
-    };
-
-    SharedRun(Neighbours& neighbours, int rank, const SharedPlan& plan, Array in, Array out, Traffic traffic,
-              Gate::Waiting waiting);
+    SharedRun(Neighbours& neighbours, int rank, const SharedPlan& plan, const Request& request,
+              Traffic traffic, Gate::Waiting waiting);
 
     void go();
 

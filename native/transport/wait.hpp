@@ -25,6 +25,10 @@ struct Patience {
 
     /// More ranks than cores is normal: then the rank that we wait for needs our core.
     static Patience with_more_ranks_than_cores() { return {.spins = 20}; }
+
+    /// The caller computes meanwhile, and gets what it is given: who is woken from sleep runs at once, who
+    /// yields waits until the caller's time slice is over.
+    static Patience in_the_background() { return {.spins = 200, .yields = 0, .yield_time = {}}; }
 };
 
 /// What to do between two looks at the links that brought nothing: spin, then yield, then sleep. A sleep is

@@ -10,6 +10,7 @@ import pytest
 from tests.comm.world import LINKS, World
 
 from unisono.comm.communicator import Communicator
+from unisono.comm.handle import Handle
 from unisono.errors import ConfigError, DeadlineExceeded
 
 
@@ -108,31 +109,30 @@ def test_a_task_that_gives_up_waiting_does_not_take_its_call_back() -> None:
         assert world.run(lambda comm: comm.allreduce([100])) == [[200]] * 2
 
 
-def test_an_error_of_a_started_call_comes_with_its_handle() -> None:
-    with World(1) as world, pytest.raises(ConfigError, match="no operator"):
-        world.ranks[0].start("allreduce", [1], "median").wait()
-
-
-def test_an_error_of_one_handle_leaves_those_before_and_after_it_alone() -> None:
+def test_an_argument_error_comes_at_once_and_leaves_the_calls_before_and_after_it_alone() -> None:
     def one_bad(comm: Communicator) -> list[Any]:
-        good, bad, also_good = comm.start("allreduce", [1]), comm.start("allreduce", {}), comm.start("scan", [1])
-        for _ in range(2):
-            with pytest.raises(ConfigError, match="dict cannot be sent"):
-                bad.wait()
-        assert bad.done()
+        good = comm.start("allreduce", [1])
+        with pytest.raises(ConfigError, match="dict cannot be sent"):
+            comm.start("allreduce", {})
+        also_good = comm.start("scan", [1])
         return [good.wait(), also_good.wait()]
 
     with World(2) as world:
         assert world.run(one_bad) == [[[2], [1]], [[2], [2]]]
 
 
-def test_an_awaited_error_is_raised_where_it_is_awaited() -> None:
-    async def bad(comm: Communicator) -> None:
-        with pytest.raises(ConfigError, match="no operator"):
-            await comm.start("allreduce", [1], "median")
+def test_what_goes_wrong_in_a_call_is_raised_where_it_is_waited_for_or_awaited_as_often_as_one_likes() -> None:
+    async def late(handle: Handle) -> None:
+        with pytest.raises(DeadlineExceeded, match="rank 1"):
+            await handle
 
-    with World(1) as world:
-        asyncio.run(bad(world.ranks[0]))
+    with World(2) as world:
+        handle = world.ranks[0].start("allreduce", [1], deadline=0.05)
+        asyncio.run(late(handle))
+        for _ in range(2):
+            with pytest.raises(DeadlineExceeded, match="rank 1"):
+                handle.wait()
+        assert handle.done()
 
 
 def test_a_handle_that_nobody_keeps_does_its_work() -> None:
@@ -140,7 +140,6 @@ def test_a_handle_that_nobody_keeps_does_its_work() -> None:
     with World(2) as world:
         for comm in world.ranks:
             comm.start("allreduce", arrays[comm.rank], out=arrays[comm.rank])
-            comm.start("allreduce", "nonsense")
         world.run(lambda comm: comm.barrier())
     assert [float(array.min()) for array in arrays] == [3.0, 3.0]
 

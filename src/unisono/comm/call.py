@@ -50,6 +50,11 @@ class Call:
         object.__setattr__(self, "op", _operator(self.op))
 
     @property
+    def factor(self) -> float:
+        """What every rank's vector is multiplied by before the sum."""
+        return self.op.factor if isinstance(self.op, PremultipliedSum) else 1.0
+
+    @property
     def averages(self) -> bool:
         return bool(self.op == "avg")
 

@@ -10,17 +10,18 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
-from .._native import Executor, Inbox, scale
+from .._native import Executor, Inbox, Ticket
 from ..errors import ConfigError
 from ..schedule.layout import EqualBlocks, UnequalBlocks
 from . import objects
 from .alarm import Alarm
 from .arguments import counts_of_rows, seconds, whole
 from .arrays import Array, is_value, new_array, readable, writable
-from .call import Call, PremultipliedSum
-from .handle import Handle
+from .call import Call
+from .handle import Done, Handle, Started, Submitted
 from .plans import Sharing
 from .prepared import Shape
+from .requests import Collective, Exchange, Steps, finished, one_call, steps_of
 from .runner import Runner
 
 if TYPE_CHECKING:
@@ -100,8 +101,19 @@ class Communicator:
             raise ConfigError(f'there is no call {call!r} to start; give its name, such as start("allreduce", x)')
         if self._runner.closed:
             raise ConfigError(f"{call} cannot be started: this communicator is closed")
-        future = self._runner.start(partial(function, *arguments, **options))
-        return Handle(future, call, lambda error: self._runner.explain(error, call))
+        explain = partial(self._runner.explain, call=call)
+        steps = steps_of(function)
+        if steps is None:
+            several = self._runner.start_several(partial(function, *arguments, **options))
+            return Handle(Submitted(several), call, explain)
+        rest = steps(self, *arguments, **options)
+        try:
+            started = self._runner.start(next(rest))
+        except StopIteration as end:
+            return Handle(Done(end.value), call, explain)
+        finish = partial(finished, rest)
+        pending = Started(started, finish, explain) if isinstance(started, Ticket) else Submitted(started, finish)
+        return Handle(pending, call, explain)
 
     @in_one_turn
     def split(self, color: int | None, key: int = 0) -> Communicator | None:
@@ -147,6 +159,7 @@ class Communicator:
             raise ConfigError(f"an array of shape {extents} cannot be")
         return new_array(self._inbox, extents, dtype)
 
+    @one_call
     def allreduce(
         self,
         x: Any,
@@ -156,7 +169,7 @@ class Communicator:
         algorithm: str | None = None,
         reproducible: bool = False,
         deadline: float | None = None,
-    ) -> Any:
+    ) -> Steps[Any]:
         """Reduce x over all ranks; every rank gets the result. ``out=x`` works in place.
 
         ``reproducible`` reduces from rank 0 to the last, one after the other, whatever the size and the links.
@@ -164,16 +177,20 @@ class Communicator:
         given = readable(x)
         call = self._call("allreduce", given, algorithm, 0, op, reproducible)
         target = self._target(out, given, given.values.shape)
-        self._run(call, given, target, self._whole(given), deadline)
+        yield self._request(call, given, target, self._whole(given), deadline)
         return target.given_back(given)
 
-    def broadcast(self, x: Any, root: int = 0, *, algorithm: str | None = None, deadline: float | None = None) -> Any:
+    @one_call
+    def broadcast(
+        self, x: Any, root: int = 0, *, algorithm: str | None = None, deadline: float | None = None
+    ) -> Steps[Any]:
         """Fill x on every rank with the root's. Lists and numbers are returned instead, as long as they were."""
         array = readable(x)._replace(origin=None) if is_value(x) else writable(x, "x")
         call = self._call("broadcast", array, algorithm, self._rank(root))
-        self._run(call, array, array, self._whole(array), deadline)
+        yield self._request(call, array, array, self._whole(array), deadline)
         return array.given_back(array._replace(origin=x))
 
+    @one_call
     def reduce(
         self,
         x: Any,
@@ -184,31 +201,35 @@ class Communicator:
         algorithm: str | None = None,
         reproducible: bool = False,
         deadline: float | None = None,
-    ) -> Any:
+    ) -> Steps[Any]:
         """Reduce x over all ranks; the root gets the result, the others None."""
         root, given = self._rank(root), readable(x)
         call = self._call("reduce", given, algorithm, root, op, reproducible)
         target = self._target(out, given, given.values.shape) if self.rank == root else given.like((0,))
-        self._run(call, given, target, self._whole(given), deadline)
+        yield self._request(call, given, target, self._whole(given), deadline)
         return target.given_back(given) if self.rank == root else None
 
+    @one_call
     def scan(
         self, x: Any, op: Any = "sum", *, out: Any = None, algorithm: str | None = None, deadline: float | None = None
-    ) -> Any:
+    ) -> Steps[Any]:
         """Reduce x over the ranks up to and including this one."""
         given = readable(x)
         call = self._call("scan", given, algorithm, 0, op)
         target = self._target(out, given, given.values.shape)
-        self._run(call, given, target, self._whole(given), deadline)
+        yield self._request(call, given, target, self._whole(given), deadline)
         return target.given_back(given)
 
-    def allgather(self, x: Any, *, out: Any = None, algorithm: str | None = None, deadline: float | None = None) -> Any:
+    @one_call
+    def allgather(
+        self, x: Any, *, out: Any = None, algorithm: str | None = None, deadline: float | None = None
+    ) -> Steps[Any]:
         """Every rank gets all ranks' x, stacked along a new first axis."""
         source = readable(x)
         call = self._call("allgather", source, algorithm)
         target = self._target(out, source, (self.size, *source.values.shape))
         shape = Shape(self._equal_parts(source), part_in=True)
-        self._run(call, source, target, shape, deadline)
+        yield self._request(call, source, target, shape, deadline)
         return target.given_back(source)
 
     @in_one_turn
@@ -224,9 +245,10 @@ class Communicator:
         self._run(call, source, target, shape, deadline)
         return target.given_back(source)
 
+    @one_call
     def gather(
         self, x: Any, root: int = 0, *, out: Any = None, algorithm: str | None = None, deadline: float | None = None
-    ) -> Any:
+    ) -> Steps[Any]:
         """The root gets all ranks' x, stacked along a new first axis; the others get None."""
         root, source = self._rank(root), readable(x)
         call = self._call("gather", source, algorithm, root)
@@ -234,7 +256,7 @@ class Communicator:
         if self.rank == root:
             target = self._target(out, source, (self.size, *source.values.shape))
         shape = Shape(self._equal_parts(source), part_in=True)
-        self._run(call, source, target, shape, deadline)
+        yield self._request(call, source, target, shape, deadline)
         return target.given_back(source) if self.rank == root else None
 
     @in_one_turn
@@ -252,14 +274,15 @@ class Communicator:
         self._run(call, source, target, shape, deadline)
         return target.given_back(source) if self.rank == root else None
 
+    @one_call
     def scatter(
         self, x: Any, root: int = 0, *, out: Any = None, algorithm: str | None = None, deadline: float | None = None
-    ) -> Any:
+    ) -> Steps[Any]:
         """Every rank gets its part of the root's x, cut along the first axis; other ranks pass None, and out."""
         root = self._rank(root)
         source, target = self._scattered(x, root, out, self._cut)
         shape = Shape(self._equal_parts(target), part_out=True)
-        self._run(self._call("scatter", source, algorithm, root), source, target, shape, deadline)
+        yield self._request(self._call("scatter", source, algorithm, root), source, target, shape, deadline)
         return target.given_back(source)
 
     @in_one_turn
@@ -286,6 +309,7 @@ class Communicator:
         self._run(self._call("scatter", source, algorithm, root), source, target, shape, deadline)
         return target.given_back(source)
 
+    @one_call
     def reduce_scatter(
         self,
         x: Any,
@@ -296,7 +320,7 @@ class Communicator:
         algorithm: str | None = None,
         reproducible: bool = False,
         deadline: float | None = None,
-    ) -> Any:
+    ) -> Steps[Any]:
         """Reduce x over all ranks and cut the result along the first axis; every rank gets its part.
 
         The parts are equal, or rank i gets the next ``counts[i]`` rows; counts is the same on every rank.
@@ -305,17 +329,20 @@ class Communicator:
         call = self._call("reduce_scatter", given, algorithm, 0, op, reproducible)
         shape, layout = self._reduced_part(given, counts)
         target = self._target(out, given, shape)
-        self._run(call, given, target, Shape(layout, part_out=True), deadline)
+        yield self._request(call, given, target, Shape(layout, part_out=True), deadline)
         return target.given_back(given)
 
-    def alltoall(self, x: Any, *, out: Any = None, algorithm: str | None = None, deadline: float | None = None) -> Any:
+    @one_call
+    def alltoall(
+        self, x: Any, *, out: Any = None, algorithm: str | None = None, deadline: float | None = None
+    ) -> Steps[Any]:
         """Send the i-th part of x (cut along the first axis) to rank i; get as many parts back, by rank."""
         source = readable(x)
         call = self._call("alltoall", source, algorithm)
         self._cut(source.values.shape)
         target = self._target(out, source, source.values.shape)
         layout = EqualBlocks(source.values.nbytes * self.size, self.size**2, source.values.itemsize)
-        self._run(call, source, target, Shape(layout), deadline)
+        yield self._request(call, source, target, Shape(layout), deadline)
         return target.given_back(source)
 
     @in_one_turn
@@ -338,16 +365,19 @@ class Communicator:
         self._run(call, source, target, Shape(layout), deadline)
         return target.given_back(source)
 
-    def send(self, x: Any, to: int, *, deadline: float | None = None) -> None:
+    @one_call
+    def send(self, x: Any, to: int, *, deadline: float | None = None) -> Steps[None]:
         """Send x to another rank, which receives it. Returns when x may be used again."""
-        self._exchange(readable(x), self._peer(to), None, None, deadline)
+        yield self._exchange(readable(x), self._peer(to), None, None, deadline)
 
-    def recv(self, source: int, *, out: Any, deadline: float | None = None) -> Any:
+    @one_call
+    def recv(self, source: int, *, out: Any, deadline: float | None = None) -> Steps[Any]:
         """Receive into ``out`` what another rank sends: as many elements of the same type."""
-        self._exchange(None, None, writable(out), self._peer(source), deadline)
+        yield self._exchange(None, None, writable(out), self._peer(source), deadline)
         return out
 
-    def sendrecv(self, x: Any, to: int, source: int, *, out: Any = None, deadline: float | None = None) -> Any:
+    @one_call
+    def sendrecv(self, x: Any, to: int, source: int, *, out: Any = None, deadline: float | None = None) -> Steps[Any]:
         """Send x to one rank and receive as much from another (or the same), at once; alone, from itself to itself."""
         given = readable(x)
         target = self._target(out, given, given.values.shape)
@@ -356,14 +386,15 @@ class Communicator:
             return target.given_back(given)
         if np.may_share_memory(given.values, target.values):
             given = given._replace(values=given.values.copy())
-        self._exchange(given, self._peer(to), target, self._peer(source), deadline)
+        yield self._exchange(given, self._peer(to), target, self._peer(source), deadline)
         return target.given_back(given)
 
-    def barrier(self, *, algorithm: str | None = None, deadline: float | None = None) -> None:
+    @one_call
+    def barrier(self, *, algorithm: str | None = None, deadline: float | None = None) -> Steps[None]:
         """Return when every rank has come here."""
         nothing = readable(np.empty(0, np.uint8))
         call = self._call("barrier", nothing, algorithm, 0, "or")
-        self._run(call, nothing, nothing, Shape(EqualBlocks(0, 1)), deadline)
+        yield self._request(call, nothing, nothing, Shape(EqualBlocks(0, 1)), deadline)
 
     @in_one_turn
     def allgather_object(self, value: Any, *, deadline: float | None = None) -> list[Any]:
@@ -382,13 +413,17 @@ class Communicator:
 
     def _exchange(
         self, x: Array | None, to: int | None, out: Array | None, source: int | None, deadline: float | None
-    ) -> None:
-        self._runner.exchange(x, to, out, source, seconds(self.deadline if deadline is None else deadline))
+    ) -> Exchange:
+        return Exchange(x, to, out, source, self._seconds(deadline))
 
-    def _run(self, call: Call, given: Array, target: Array, shape: Shape, deadline: float | None) -> None:
-        limit = seconds(self.deadline if deadline is None else deadline)
-        source = self._premultiplied(given, call.op.factor, target) if isinstance(call.op, PremultipliedSum) else given
-        self._runner.run(call, source, target, shape, limit)
+    def _request(self, call: Call, source: Array, target: Array, shape: Shape, deadline: float | None) -> Collective:
+        return Collective(call, source, target, shape, self._seconds(deadline))
+
+    def _run(self, call: Call, source: Array, target: Array, shape: Shape, deadline: float | None) -> None:
+        self._runner.run(self._request(call, source, target, shape, deadline))
+
+    def _seconds(self, deadline: float | None) -> float:
+        return seconds(self.deadline if deadline is None else deadline)
 
     def _call(
         self,
@@ -405,17 +440,6 @@ class Communicator:
         call = Call(collective, algorithm, root, op, reproducible)
         call.check(array, self.size)
         return call
-
-    def _premultiplied(self, source: Array, factor: float, target: Array) -> Array:
-        """The source times the factor; in the target, if it is as large."""
-        if target.values.size == source.values.size:
-            values = target.values.reshape(source.values.shape)
-            np.copyto(values, source.values)
-        else:
-            values = source.values.copy()
-        scaled = Array(values, source.dtype, source.origin)
-        scale(scaled.address, values.size, source.code, factor)
-        return scaled
 
     def _target(self, out: Any, source: Array, shape: tuple[int, ...]) -> Array:
         if out is None:

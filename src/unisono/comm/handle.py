@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ..errors import DeadlineExceeded
 from .arguments import seconds
@@ -11,37 +12,133 @@ from .arguments import seconds
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
+    from .._native import Ticket
+
+
+class Pending(Protocol):
+    """What a handle waits for."""
+
+    def done(self) -> bool: ...
+
+    def wait(self, seconds: float | None) -> bool:
+        """Whether it was through in time."""
+        ...
+
+    async def until_done(self) -> None: ...
+
+    def result(self) -> Any:
+        """What it gave; or raises what went wrong."""
+        ...
+
+
+class Started:
+    """A call on the core's thread."""
+
+    def __init__(self, ticket: Ticket, finish: Callable[[], Any], explain: Callable[[BaseException], BaseException]):
+        self._ticket, self._finish, self._explain = ticket, finish, explain
+
+    def done(self) -> bool:
+        return self._ticket.done()
+
+    def wait(self, seconds: float | None) -> bool:
+        return self._ticket.wait(seconds)
+
+    async def until_done(self) -> None:
+        import asyncio  # slow to import, and few await
+
+        loop, event = asyncio.get_running_loop(), os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        done = asyncio.Event()
+        self._ticket.notify(event)
+        loop.add_reader(event, done.set)
+        try:
+            await done.wait()
+        finally:
+            loop.remove_reader(event)
+            os.close(event)
+
+    def result(self) -> Any:
+        try:
+            self._ticket.rethrow()
+        except Exception as error:
+            raise self._explain(error) from None
+        return self._finish()
+
+
+class Submitted:
+    """Calls on a thread of Python's."""
+
+    def __init__(self, future: Future[Any], finish: Callable[[], Any] | None = None) -> None:
+        self._future, self._finish = future, finish
+
+    def done(self) -> bool:
+        return self._future.done()
+
+    def wait(self, seconds: float | None) -> bool:
+        try:
+            self._future.exception(seconds)
+        except TimeoutError:
+            return False
+        return True
+
+    async def until_done(self) -> None:
+        import asyncio
+
+        await asyncio.wait([asyncio.wrap_future(self._future)])
+
+    def result(self) -> Any:
+        result = self._future.result()
+        return self._finish() if self._finish else result
+
+
+class Done:
+    """A call that needed nobody else."""
+
+    def __init__(self, value: Any) -> None:
+        self._value = value
+
+    def done(self) -> bool:
+        return True
+
+    def wait(self, seconds: float | None) -> bool:
+        return True
+
+    async def until_done(self) -> None:
+        return
+
+    def result(self) -> Any:
+        return self._value
+
 
 class Handle:
     """The result of an asynchronous call, now or later. The arrays of the call are not to be touched until then."""
 
-    def __init__(
-        self,
-        future: Future[Any],
-        what: str,
-        explain: Callable[[BaseException], BaseException] = lambda error: error,
-    ) -> None:
-        self._future, self._what, self._explain = future, what, explain
+    def __init__(self, pending: Pending, what: str, explain: Callable[[BaseException], BaseException]) -> None:
+        self._pending, self._what, self._explain = pending, what, explain
+        self._outcome: tuple[Any] | None = None
 
     def wait(self, deadline: float | None = None) -> Any:
         """The result; waits for it for at most ``deadline`` seconds (the call has its own deadline besides)."""
         limit = None if deadline is None else seconds(deadline, or_none_at_all=True)
         try:
-            return self._future.result(limit)
-        except TimeoutError:
-            raise DeadlineExceeded(f"{self._what} was not through after {limit:g} s; it goes on") from None
+            if not self._pending.wait(limit):
+                raise DeadlineExceeded(f"{self._what} was not through after {limit:g} s; it goes on")
         except KeyboardInterrupt as error:  # nobody waits any more: the call ends too, here and elsewhere
             raise self._explain(error) from None
+        if self._outcome is None:
+            self._outcome = (self._pending.result(),)
+        return self._outcome[0]
 
     def done(self) -> bool:
         """Is the call through, well or badly?"""
-        return self._future.done()
+        return self._pending.done()
 
     def __await__(self) -> Generator[Any, None, Any]:
-        import asyncio  # slow to import, and few await
+        return self._awaited().__await__()
 
-        # Shielded: a task that gives up waiting must not take back a call that the other ranks make.
-        return asyncio.shield(asyncio.wrap_future(self._future)).__await__()
+    async def _awaited(self) -> Any:
+        """A task that gives up waiting does not take the call back, which the other ranks make, too."""
+        await self._pending.until_done()
+        return self.wait()
 
     def __repr__(self) -> str:
         return f"<Handle of {self._what}, {'done' if self.done() else 'under way'}>"

@@ -26,6 +26,15 @@ OffsetOf = Callable[[int, int, Offsets], Offsets]
 """Rank, area and blocks to where the blocks start in that rank's array."""
 
 
+class Arithmetic(NamedTuple):
+    """What a call computes, in the native core's numbers: operands are multiplied first, the result divided."""
+
+    dtype: int
+    operator: int
+    factor: float = 1.0
+    divisor: int = 1
+
+
 class Sharing(NamedTuple):
     """How the ranks of a communicator share memory."""
 
@@ -49,8 +58,7 @@ def make_plan(
     sharing: Sharing,
     *,
     nbytes: int,
-    code: int,
-    operator: int,
+    arithmetic: Arithmetic,
     fingerprint: int,
 ) -> SharedPlan | None:
     """None if the stages are too small even in the smallest pieces. ``nbytes`` is what a rank hands in or gets."""
@@ -80,8 +88,7 @@ def make_plan(
         windows.tiny,
         may_stage,
         sharing.stage_bytes,
-        code,
-        operator,
+        *arithmetic,
         fingerprint,
     )
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from .._native import Executor, SharedPlan
-from .._native import Program as NativeProgram
+from .._native import LinkPlan, SharedPlan
 from ..errors import ConfigError
 from ..interpret.lower import Area
 from ..schedule.catalog import find
@@ -18,10 +16,8 @@ from ..trace.record import Kind
 from ..tune.select import is_reproducible, select
 from .arrays import Array
 from .call import Call
-from .plans import OffsetOf, Sharing, make_plan
+from .plans import Arithmetic, OffsetOf, Sharing, make_plan
 from .programs import Programs
-
-Offsets = NDArray[np.uint64]
 
 
 class Shape(NamedTuple):
@@ -32,57 +28,12 @@ class Shape(NamedTuple):
     part_out: bool = False
 
 
-class Label(NamedTuple):
-    """What the recorder keeps of a call: numbers of its kind and of the line that made it, and its size."""
-
-    kind: int
-    site: int
-    nbytes: int
-
-
-class OverLinks(NamedTuple):
-    """A call for any ranks."""
+class Prepared(NamedTuple):
+    """All that calls of one kind have in common."""
 
     kind: Kind
     nbytes: int
-    program: NativeProgram
-    sizes: Offsets
-    in_offsets: Offsets
-    out_offsets: Offsets
-    operator: int
-    fingerprint: int
-
-    def run(self, executor: Executor, source: Array, target: Array, deadline: float, label: Label) -> None:
-        executor.run(
-            self.program,
-            source.address,
-            target.address,
-            self.sizes,
-            self.in_offsets,
-            self.out_offsets,
-            source.code,
-            self.operator,
-            self.fingerprint,
-            deadline,
-            False,
-            *label,
-        )
-
-
-class InMemory(NamedTuple):
-    """A call for ranks that share memory."""
-
-    kind: Kind
-    nbytes: int
-    plan: SharedPlan
-
-    def run(self, executor: Executor, source: Array, target: Array, deadline: float, label: Label) -> None:
-        executor.run_shared(
-            self.plan, source.address, source.values.nbytes, target.address, target.values.nbytes, deadline, *label
-        )
-
-
-Prepared = OverLinks | InMemory
+    plan: LinkPlan | SharedPlan
 
 
 class Preparation:
@@ -94,7 +45,7 @@ class Preparation:
         self._sharing = sharing
 
     def prepare(self, call: Call, source: Array, shape: Shape, *, in_place: bool) -> Prepared:
-        operator = call.operator(source)
+        arithmetic = self._arithmetic(call, source)
         layout = shape.layout
         nbytes = layout.total // self.size if call.collective == "alltoall" else layout.total
         schedule = self._schedule(call, nbytes)
@@ -111,12 +62,11 @@ class Preparation:
                 offset_of,
                 self._sharing,
                 nbytes=nbytes,
-                code=source.code,
-                operator=operator,
+                arithmetic=arithmetic,
                 fingerprint=fingerprint,
             )
             if plan is not None:
-                return InMemory(kind, nbytes, plan)
+                return Prepared(kind, nbytes, plan)
         ready = self.programs.of(schedule, in_place=in_place)
         sizes, ins, outs = (
             np.asarray(numbers).astype(np.uint64)
@@ -126,7 +76,14 @@ class Preparation:
                 offset_of(self.rank, Area.OUT, ready.blocks),
             )
         )
-        return OverLinks(kind, nbytes, ready.native, sizes, ins, outs, operator, fingerprint)
+        return Prepared(kind, nbytes, LinkPlan(ready.native, sizes, ins, outs, *arithmetic, fingerprint))
+
+    def _arithmetic(self, call: Call, source: Array) -> Arithmetic:
+        receives = call.collective != "reduce" or self.rank == call.root
+        summands = self.rank + 1 if call.collective == "scan" else self.size
+        return Arithmetic(
+            source.code, call.operator(source), call.factor, summands if call.averages and receives else 1
+        )
 
     def _schedule(self, call: Call, nbytes: int) -> Schedule:
         if call.algorithm is None:

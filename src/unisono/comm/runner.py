@@ -9,20 +9,23 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from .._native import Executor, divide
+from .._native import Executor, LinkPlan
 from ..errors import ConfigError
 from ..schedule.conditions import COLLECTIVES
 from ..trace.record import Kind
 from .alarm import Alarm
 from .arrays import Array
-from .call import Call, layout_key
+from .call import layout_key
 from .flight import Flight
-from .plans import Sharing
-from .prepared import Label, Preparation, Prepared, Shape
+from .in_flight import keep, stop_at_exit
+from .plans import Arithmetic, Sharing
+from .prepared import Preparation, Prepared
+from .requests import Collective, Exchange, Request
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
 
+    from .._native import Ticket
     from ..trace.file import Track
 
 MOST_PREPARED = 1024
@@ -55,6 +58,8 @@ class Runner:
         self._pool: ThreadPoolExecutor | None = None
         self._worker: int | None = None
         self._last: Future[Any] | None = None
+        self._ticket: Ticket | None = None  # of the call that was started last
+        stop_at_exit(executor)
         self._started_from = 0  # the line that started what the worker does
         self._track = track
         if track:
@@ -75,11 +80,30 @@ class Runner:
         if self._pool is not None:
             self._pool.shutdown()
         with self._turn:
+            if self._ticket is not None:
+                self._ticket.wait(None)
             self._executor = None
             if self._track:
                 self._track.close()
 
-    def start(self, function: Callable[[], T]) -> Future[T]:
+    def run(self, request: Request) -> None:
+        """Run one call: here and now, or after those that are under way."""
+        site = self._caller()
+        self.in_turn(lambda: self._run(request, site), request.name)
+
+    def start(self, request: Request) -> Ticket | Future[None]:
+        """Run one call after all that were started before, and come back at once."""
+        site = self.flight.sites.caller(depth=3)
+        if not self._pool_is_busy() and self._turn.acquire(blocking=False):
+            try:
+                ticket = self._issue(request, site, later=True)
+                assert ticket is not None, "it was asked for"
+                return ticket
+            finally:
+                self._turn.release()
+        return self._submit(lambda: self._run(request, site))
+
+    def start_several(self, function: Callable[[], T]) -> Future[T]:
         """Run a function, which makes calls, after all that was started before."""
         site = self.flight.sites.caller(depth=3)
 
@@ -89,35 +113,23 @@ class Runner:
 
         return self._submit(work)
 
-    def run(self, call: Call, source: Array, target: Array, shape: Shape, deadline: float) -> None:
-        """Run one call."""
-        site = self._caller()
-        self.in_turn(lambda: self._run(call, source, target, shape, deadline, site), call.collective)
-
-    def exchange(self, x: Array | None, to: int | None, out: Array | None, source: int | None, deadline: float) -> None:
-        """Send x to one rank and receive out from another; either may be left out."""
-        site = self._caller()
-        call = "sendrecv" if x and out else "send" if x else "recv"
-        self.in_turn(lambda: self._exchange(x, to, out, source, deadline, call, site), call)
-
     def explain(self, error: BaseException, call: str) -> BaseException:
         """What to raise where a call ended with this error."""
         return self._alarm.explain(error, call) if self._alarm else error
 
     def in_turn(self, function: Callable[[], T], call: str) -> T:
-        """Run a function, which makes calls, here and now, unless asynchronous ones are under way: then after them.
+        """Run a function, which makes calls, here and now, unless others that make several are under way.
 
-        No call of another thread comes in between. Who has the turn already goes on: to wait for the asynchronous
-        calls, which wait for the turn, would never end.
+        No call of another thread comes in between. Who has the turn already goes on: to wait for those others, which
+        wait for the turn, would never end.
         """
         if self._alarm and self._alarm.cause:
             raise self._alarm.cause
         try:
-            last, me = self._last, threading.get_ident()
-            if last is not None and not last.done() and me not in (self._worker, self._has_turn):
+            if self._pool_is_busy() and threading.get_ident() not in (self._worker, self._has_turn):
                 return self._submit(lambda: self.in_turn(function, call)).result()
             with self._turn:
-                before, self._has_turn = self._has_turn, me
+                before, self._has_turn = self._has_turn, threading.get_ident()
                 try:
                     return function()
                 finally:
@@ -127,6 +139,9 @@ class Runner:
             if cause is error:
                 raise
             raise cause from None
+
+    def _pool_is_busy(self) -> bool:
+        return self._last is not None and not self._last.done()
 
     def _submit(self, function: Callable[[], T]) -> Future[T]:
         with self._order:
@@ -145,58 +160,63 @@ class Runner:
     def _caller(self) -> int:
         if threading.get_ident() == self._worker:
             return self._started_from
-        return self.flight.sites.caller(depth=5)  # above the collective, its _run, our run, this, and what it calls
+        return self.flight.sites.caller(depth=4)  # above the method, our run, this, and what it calls
 
-    def _run(self, call: Call, source: Array, target: Array, shape: Shape, deadline: float, site: int) -> None:
-        in_place = source.address == target.address and COLLECTIVES[call.collective].blocks is None
-        if not in_place and shape.layout.total and np.may_share_memory(source.values, target.values):
-            source = source._replace(values=source.values.copy())
+    def _run(self, request: Request, site: int) -> None:
+        ticket = self._issue(request, site, later=False)
+        if ticket is not None:
+            ticket.wait(None)
+            ticket.rethrow()
+
+    def _issue(self, request: Request, site: int, *, later: bool) -> Ticket | None:
+        """Hand a call to the executor. If it comes back before the call is through, with a ticket."""
         executor = self.executor
+        if isinstance(request, Collective):
+            ready, source, target = self._find(request)
+        else:
+            ready, source, target = self._pairwise(request), request.x or _NOTHING, request.out or _NOTHING
+        ticket = executor.run(
+            ready.plan,
+            source.address,
+            source.values.nbytes,
+            target.address,
+            target.values.nbytes,
+            request.deadline,
+            self.flight.number_of(ready.kind),
+            site,
+            ready.nbytes,
+            later,
+        )
+        if isinstance(request, Collective):
+            self.used[str(ready.kind)] += 1
+        if self._track:
+            self._track.count()
+        if ticket is not None:
+            self._ticket = ticket
+            keep(ticket, (source, target))
+        return ticket
+
+    def _find(self, request: Collective) -> tuple[Prepared, Array, Array]:
+        call, source, target, shape, _ = request
+        same = source.address == target.address and COLLECTIVES[call.collective].blocks is None
+        if not same and shape.layout.total and np.may_share_memory(source.values, target.values):
+            source = source._replace(values=source.values.copy())
+        in_place = same and call.factor == 1.0
         key = (call, layout_key(shape.layout), shape.part_in, shape.part_out, source.dtype, in_place)
         if key not in self._prepared:
             if len(self._prepared) >= MOST_PREPARED:
                 self._prepared.clear()
             self._prepared[key] = self._preparation.prepare(call, source, shape, in_place=in_place)
-        ready = self._prepared[key]
-        label = Label(self.flight.number_of(ready.kind), site, ready.nbytes)
-        ready.run(executor, source, target, deadline, label)
-        self.used[str(ready.kind)] += 1
-        if self._track:
-            self._track.count()
-        is_receiver = call.collective != "reduce" or self.rank == call.root
-        if call.averages and is_receiver and target.values.size:
-            summands = self.rank + 1 if call.collective == "scan" else self.size
-            divide(target.address, target.values.size, target.code, summands)
+        return self._prepared[key], source, target
 
-    def _exchange(
-        self,
-        x: Array | None,
-        to: int | None,
-        out: Array | None,
-        source: int | None,
-        deadline: float,
-        name: str,
-        site: int,
-    ) -> None:
+    def _pairwise(self, request: Exchange) -> Prepared:
+        x, to, out, origin, _ = request
         sizes = np.array([x.values.nbytes if x else 0, out.values.nbytes if out else 0], np.uint64)
         array = x or out or _NOTHING
-        label = Label(self.flight.number_of(Kind(name, dtype=array.dtype)), site, int(sizes.sum()))
-        self.executor.run(
-            self._preparation.programs.between(to, source),
-            x.address if x else 0,
-            out.address if out else 0,
-            sizes,
-            np.zeros(2, np.uint64),
-            np.zeros(2, np.uint64),
-            array.code,
-            0,
-            array.code,
-            deadline,
-            True,
-            *label,
-        )
-        if self._track:
-            self._track.count()
+        nowhere = np.zeros(2, np.uint64)
+        program = self._preparation.programs.between(to, origin)
+        plan = LinkPlan(program, sizes, nowhere, nowhere, *Arithmetic(array.code, 0), array.code, pairwise=True)
+        return Prepared(Kind(request.name, dtype=array.dtype), int(sizes.sum()), plan)
 
 
 _NOTHING = Array(np.empty(0, np.uint8), "uint8", None)

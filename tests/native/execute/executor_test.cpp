@@ -62,16 +62,24 @@ std::vector<std::unique_ptr<Executor>> connected(std::size_t ring_bytes) {
     return result;
 }
 
+LinkPlan ring_plan(int rank, std::uint64_t fingerprint = 1) {
+    constexpr std::uint64_t bytes = elements_of_block * sizeof(float);
+    const std::vector<std::uint64_t> offsets{0, bytes, 2 * bytes};
+    return {.program = std::make_shared<Program>(ring_allreduce(rank)),
+            .sizes = std::vector<std::uint64_t>(ranks, bytes),
+            .in_offsets = offsets,
+            .out_offsets = offsets,
+            .arithmetic = {Dtype::f32, Op::sum},
+            .fingerprint = fingerprint,
+            .pairwise = false};
+}
+
 struct Vector {
     std::vector<float> values = std::vector<float>(ranks * elements_of_block);
-    std::vector<std::uint64_t> sizes = std::vector<std::uint64_t>(ranks, elements_of_block * sizeof(float));
-    std::vector<std::uint64_t> offsets{0, elements_of_block * sizeof(float),
-                                       2 * elements_of_block * sizeof(float)};
 
-    Call call(std::uint64_t fingerprint, std::chrono::milliseconds budget) {
-        auto* bytes = reinterpret_cast<std::byte*>(values.data());
-        return {bytes,      bytes,   sizes,       offsets, offsets,
-                Dtype::f32, Op::sum, fingerprint, false,   Clock::now() + budget};
+    Request request(std::chrono::milliseconds budget) {
+        const Array array{reinterpret_cast<std::byte*>(values.data()), values.size() * sizeof(float)};
+        return {array, array, Clock::now() + budget};
     }
 };
 
@@ -82,11 +90,11 @@ void sums_arrive_everywhere(std::size_t ring_bytes) {
     for (int rank = 0; rank < ranks; ++rank)
         threads.emplace_back([&, rank] {
             auto& vector = vectors[static_cast<std::size_t>(rank)];
-            const auto program = ring_allreduce(rank);
+            const auto plan = ring_plan(rank);
             for (int call = 0; call < 3; ++call) {
                 std::iota(vector.values.begin(), vector.values.end(), static_cast<float>(rank + call));
-                executors[static_cast<std::size_t>(rank)]->run(
-                    program, vector.call(1, std::chrono::seconds(30)), [] {});
+                executors[static_cast<std::size_t>(rank)]->run(plan, vector.request(std::chrono::seconds(30)),
+                                                               [] {});
                 for (std::size_t i = 0; i < vector.values.size(); ++i)
                     expect(vector.values[i] ==
                                static_cast<float>(3 * i + 3 + 3 * static_cast<std::size_t>(call)),
@@ -106,13 +114,13 @@ void a_missing_rank_is_a_deadline() {
     auto executors = connected(4096);
     Vector vector;
     try {
-        executors[0]->run(ring_allreduce(0), vector.call(1, std::chrono::milliseconds(50)), [] {});
+        executors[0]->run(ring_plan(0), vector.request(std::chrono::milliseconds(50)), [] {});
         expect(false, "a deadline");
     } catch (const DeadlineExceeded& error) {
         expect(std::strstr(error.what(), "rank 2") != nullptr, "the awaited rank in the text");
     }
     try {
-        executors[0]->run(ring_allreduce(0), vector.call(1, std::chrono::milliseconds(50)), [] {});
+        executors[0]->run(ring_plan(0), vector.request(std::chrono::milliseconds(50)), [] {});
         expect(false, "a closed executor");
     } catch (const PeerLost&) {
     }
@@ -128,7 +136,7 @@ void other_arguments_are_a_mismatch() {
             const std::uint64_t fingerprint = rank == 1 ? 7 : 8;
             try {
                 executors[static_cast<std::size_t>(rank)]->run(
-                    ring_allreduce(rank), vector.call(fingerprint, std::chrono::milliseconds(500)), [] {});
+                    ring_plan(rank, fingerprint), vector.request(std::chrono::milliseconds(500)), [] {});
             } catch (const Mismatch&) {
                 ++told;
             } catch (const DeadlineExceeded&) {

@@ -69,9 +69,17 @@ void blocks_beyond_4_gib_are_read_and_written_where_they_lie() {
             SparseMemory in, out;
             std::memset(in.at(ins[0]), 10 + rank, block_bytes);
             std::memset(out.at(outs[1]), 50, block_bytes);
-            const Call call{in.at(0),  out.at(0), sizes, ins,   outs,
-                            Dtype::i8, Op::sum,   1,     false, Clock::now() + std::chrono::seconds(30)};
-            executor.run(send_and_add(rank), call, [] {});
+            const LinkPlan plan{.program = std::make_shared<Program>(send_and_add(rank)),
+                                .sizes = sizes,
+                                .in_offsets = ins,
+                                .out_offsets = outs,
+                                .arithmetic = {Dtype::i8, Op::sum},
+                                .fingerprint = 1,
+                                .pairwise = false};
+            const auto deadline = Clock::now() + std::chrono::seconds(30);
+            executor.run(plan,
+                         {{in.at(0), ins[0] + block_bytes}, {out.at(0), outs[1] + block_bytes}, deadline},
+                         [] {});
             expect(out.is_filled_with(50 + 10 + 1 - rank, outs[1]), "the sum beyond 8 GiB");
             expect(out.is_filled_with(0, outs[1] % four_gibibytes), "nothing where 32 bits would end");
         });

@@ -6,6 +6,7 @@
 #include <future>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "expect.hpp"
@@ -61,12 +62,13 @@ void a_failure_is_kept_for_who_waits_and_stops_nobody_else() {
     expect(queue.run_or_start([] {}) == nullptr, "the queue to be idle again");
 }
 
-void a_queue_ends_after_its_calls() {
+void calls_go_on_when_their_queue_has_ended_also_if_they_are_the_last_to_know_it() {
+    auto queue = std::make_shared<CallQueue>();
     std::atomic<int> ran = 0;
-    {
-        CallQueue queue;
-        for (int i = 0; i < 10; ++i) queue.start([&] { ++ran; });
-    }
+    std::vector<std::shared_ptr<unisono::Ticket>> tickets;
+    for (int i = 0; i < 10; ++i) tickets.push_back(queue->start([&ran, queue] { ++ran; }));
+    queue.reset();
+    for (const auto& ticket : tickets) ticket->wait(forever);
     expect(ran == 10, "all calls to run");
 }
 
@@ -90,6 +92,6 @@ int main() {
     an_idle_queue_runs_a_call_in_the_callers_thread();
     started_calls_run_in_order_on_another_thread();
     a_failure_is_kept_for_who_waits_and_stops_nobody_else();
-    a_queue_ends_after_its_calls();
+    calls_go_on_when_their_queue_has_ended_also_if_they_are_the_last_to_know_it();
     callers_from_several_threads_take_turns();
 }

@@ -71,8 +71,7 @@ SharedPlan plan(int rank, bool may_stage, std::uint64_t fingerprint = 1) {
                       .windows = (block_bytes + window - 1) / window,
                       .tiny = false,
                       .may_stage = may_stage,
-                      .dtype = Dtype::f32,
-                      .op = Op::sum,
+                      .arithmetic = {Dtype::f32, Op::sum},
                       .fingerprint = fingerprint};
     for (const auto& each : places()) {
         result.offsets.push_back(static_cast<std::uint64_t>(each.number) * block_bytes);
@@ -122,7 +121,7 @@ class Vector {
     Vector& operator=(const Vector&) = delete;
 
     std::span<float> values() { return values_; }
-    SharedRun::Array array() { return {reinterpret_cast<std::byte*>(values_.data()), values_.size_bytes()}; }
+    Array array() { return {reinterpret_cast<std::byte*>(values_.data()), values_.size_bytes()}; }
 
   private:
     Heap& heap_;
@@ -143,7 +142,7 @@ void sums_arrive_everywhere(Memory memory) {
             for (int call = 0; call < 5; ++call) {
                 const auto values = vector.values();
                 std::iota(values.begin(), values.end(), static_cast<float>(rank + call));
-                executor.run(prepared, vector.array(), vector.array(), in_half_a_minute(), {}, [] {});
+                executor.run(prepared, {vector.array(), vector.array(), in_half_a_minute()}, [] {});
                 for (std::size_t i = 0; i < values.size(); ++i)
                     expect(values[i] == static_cast<float>(3 * i + 3 + 3 * static_cast<std::size_t>(call)),
                            "the sum of all ranks");
@@ -151,8 +150,9 @@ void sums_arrive_everywhere(Memory memory) {
         });
     threads.clear();
     for (const auto& executor : executors) {
-        const auto& [calls, sent, received] = executor->counters();
-        expect(calls == 5, "5 calls counted");
+        const auto& sent = executor->counters().sent;
+        const auto& received = executor->counters().received;
+        expect(executor->counters().calls == 5, "5 calls counted");
         expect(std::accumulate(sent.begin(), sent.end(), std::uint64_t{0}) == 5 * 2 * block_bytes,
                "p - 1 blocks handed out in each call");
         expect(std::accumulate(received.begin(), received.end(), std::uint64_t{0}) == 5 * 2 * block_bytes,
@@ -164,7 +164,7 @@ template <class Error>
 std::string failure(Executor& executor, const SharedPlan& prepared, Clock::time_point deadline) {
     Vector vector(executor, Memory::direct);
     try {
-        executor.run(prepared, vector.array(), vector.array(), deadline, {}, [] {});
+        executor.run(prepared, {vector.array(), vector.array(), deadline}, [] {});
     } catch (const Error& error) {
         return error.what();
     }

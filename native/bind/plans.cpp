@@ -1,0 +1,95 @@
+#include <nanobind/nanobind.h>
+
+#include "bind/bind.hpp"
+#include "bind/columns.hpp"
+#include "bind/held.hpp"
+#include "execute/link_plan.hpp"
+#include "execute/shared_plan.hpp"
+
+namespace nb = nanobind;
+
+namespace unisono::bind {
+
+namespace {
+
+using HeldProgram = Held<const Program>;
+using HeldSharedProgram = Held<const SharedProgram>;
+using HeldLinkPlan = Held<const LinkPlan>;
+using HeldSharedPlan = Held<const SharedPlan>;
+
+Arithmetic arithmetic(int dtype, int op, double factor, std::int64_t divisor) {
+    return {static_cast<Dtype>(dtype), static_cast<Op>(op), factor, divisor};
+}
+
+void programs(nb::module_& module) {
+    nb::class_<HeldProgram>(module, "Program", "A lowered program of one rank, for links.")
+        .def(
+            "__init__",
+            [](HeldProgram* self, int rank, int ranks, int blocks, const Column& slots, const Rows<11>& rows,
+               const Rows<2>& operands, const Column& waits_for, const Column& waits_from) {
+                new (self) HeldProgram{std::make_shared<const Program>(
+                    rank, ranks, blocks, copied(slots), as<Instruction>(rows), as<Home>(operands),
+                    copied(waits_for), copied(waits_from))};
+            },
+            nb::arg("rank"), nb::arg("ranks"), nb::arg("blocks"), nb::arg("slots"), nb::arg("instructions"),
+            nb::arg("operands"), nb::arg("waits_for"), nb::arg("waits_from"));
+
+    nb::class_<HeldSharedProgram>(module, "SharedProgram",
+                                  "A program of one rank for memory that ranks share.")
+        .def(
+            "__init__",
+            [](HeldSharedProgram* self, int rank, int ranks, int blocks, int steps, const Rows<4>& places,
+               const Rows<5>& rows, const Column& references) {
+                new (self) HeldSharedProgram{
+                    std::make_shared<const SharedProgram>(rank, ranks, blocks, steps, as<SharedPlace>(places),
+                                                          as<SharedInstruction>(rows), copied(references))};
+            },
+            nb::arg("rank"), nb::arg("ranks"), nb::arg("blocks"), nb::arg("steps"), nb::arg("places"),
+            nb::arg("instructions"), nb::arg("references"));
+}
+
+}  // namespace
+
+void plans(nb::module_& module) {
+    programs(module);
+
+    nb::class_<HeldLinkPlan>(module, "LinkPlan", "A program for links, for blocks of certain sizes.")
+        .def(
+            "__init__",
+            [](HeldLinkPlan* self, const HeldProgram& program, const Sizes& sizes, const Sizes& in_offsets,
+               const Sizes& out_offsets, int dtype, int op, double factor, std::int64_t divisor,
+               std::uint64_t fingerprint, bool pairwise) {
+                LinkPlan plan{program.value,
+                              copied(sizes),
+                              copied(in_offsets),
+                              copied(out_offsets),
+                              arithmetic(dtype, op, factor, divisor),
+                              fingerprint,
+                              pairwise};
+                plan.check();
+                new (self) HeldLinkPlan{std::make_shared<const LinkPlan>(std::move(plan))};
+            },
+            nb::arg("program"), nb::arg("sizes"), nb::arg("in_offsets"), nb::arg("out_offsets"),
+            nb::arg("dtype"), nb::arg("op"), nb::arg("factor"), nb::arg("divisor"), nb::arg("fingerprint"),
+            nb::arg("pairwise") = false);
+
+    nb::class_<HeldSharedPlan>(module, "SharedPlan", "A shared program for blocks of certain sizes.")
+        .def(
+            "__init__",
+            [](HeldSharedPlan* self, const HeldSharedProgram& program, const Sizes& sizes,
+               const Sizes& offsets, const Sizes& staged, std::uint64_t window, std::uint64_t windows,
+               bool tiny, bool may_stage, std::size_t stage_bytes, int dtype, int op, double factor,
+               std::int64_t divisor, std::uint64_t fingerprint) {
+                SharedPlan plan{program.value,  copied(sizes), copied(offsets),
+                                copied(staged), window,        windows,
+                                tiny,           may_stage,     arithmetic(dtype, op, factor, divisor),
+                                fingerprint};
+                plan.check(stage_bytes);
+                new (self) HeldSharedPlan{std::make_shared<const SharedPlan>(std::move(plan))};
+            },
+            nb::arg("program"), nb::arg("sizes"), nb::arg("offsets"), nb::arg("staged"), nb::arg("window"),
+            nb::arg("windows"), nb::arg("tiny"), nb::arg("may_stage"), nb::arg("stage_bytes"),
+            nb::arg("dtype"), nb::arg("op"), nb::arg("factor"), nb::arg("divisor"), nb::arg("fingerprint"));
+}
+
+}  // namespace unisono::bind

@@ -1,0 +1,35 @@
+"""Calls that run by themselves, on a thread of the native core. Their arrays have to live until they are through."""
+
+from __future__ import annotations
+
+import atexit
+import threading
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
+
+if TYPE_CHECKING:
+    from .._native import Executor, Ticket
+
+SECONDS_TO_STOP = 5.0
+
+_kept: list[tuple[Ticket, Any]] = []
+_keeping = threading.Lock()
+_executors: WeakSet[Executor] = WeakSet()
+
+
+def keep(ticket: Ticket, arrays: Any) -> None:
+    """Hold on to the arrays of a call, also if everybody else forgets them and the communicator."""
+    with _keeping:
+        _kept[:] = [(other, held) for other, held in _kept if not other.done()]
+        _kept.append((ticket, arrays))
+
+
+def stop_at_exit(executor: Executor) -> None:
+    """The arrays go with the interpreter, so that no call may be under way then."""
+    _executors.add(executor)
+
+
+@atexit.register
+def _stop_all() -> None:
+    for executor in list(_executors):
+        executor.stop(SECONDS_TO_STOP)
