@@ -11,7 +11,8 @@ from tests.comm.oracle import call, expected
 from tests.comm.world import LINKS, World
 
 from unisono.comm.communicator import Communicator
-from unisono.schedule.catalog import algorithms
+from unisono.interpret.price import price
+from unisono.schedule.catalog import algorithms, find
 
 CATALOGUE = [a for a in algorithms() if a.name != "dedicated_servers"]
 
@@ -47,15 +48,24 @@ def test_the_lectures_program_runs_as_printed() -> None:
 
 
 def test_bytes_on_the_links_are_those_of_the_schedule() -> None:
-    from unisono.interpret.price import price
-    from unisono.schedule.catalog import find
-
     p, n = 5, 1003
     with World(p, "mixed") as world:
         world.run(lambda comm: comm.allreduce(np.ones(n), algorithm="ring"))
         sent = [sum(comm.stats()["sent"]) for comm in world.ranks]
     schedule = find("allreduce", "ring").schedule(p)
     assert sent == price(schedule, n * 8, layout=schedule.layout(n * 8, 8)).sent.tolist()
+
+
+@pytest.mark.parametrize("links", ["direct", "staged"])
+@pytest.mark.parametrize("name", [a.name for a in CATALOGUE if a.collective.name == "allreduce"])
+def test_bytes_between_ranks_that_share_memory_are_those_of_the_schedule(name: str, links: str) -> None:
+    """Who moves a block counts it: the receiver of an operand, the sender of a copy."""
+    p, n = 5, 1003
+    with World(p, links) as world:
+        world.run(lambda comm: comm.allreduce(np.ones(n), algorithm=name))
+        moved = sum(sum(comm.stats()["sent"]) + sum(comm.stats()["received"]) for comm in world.ranks)
+    schedule = find("allreduce", name).schedule(p)
+    assert moved == price(schedule, n * 8, layout=schedule.layout(n * 8, 8)).sent.sum()
 
 
 def test_large_vectors_stream_through_small_rings() -> None:

@@ -1,5 +1,6 @@
 """Communicators between real processes: start, results, failures."""
 
+import ctypes
 import os
 import signal
 import time
@@ -20,6 +21,41 @@ def test_ranks_agree_on_a_sum(ranks: int, links: str) -> None:
             return float(comm.allreduce(np.full(1000, comm.rank + 1.0)).mean())
 
     assert unisono.launch(job, ranks, timeout=60) == [ranks * (ranks + 1) / 2] * ranks
+
+
+@pytest.mark.parametrize("links", ["auto", "staged", "tcp"])
+def test_arrays_of_all_sizes_are_reduced_where_they_are(links: str) -> None:
+    def job() -> str:
+        with unisono.init(links=links) as comm:
+            for length in (1, 1000, 5000, 1_000_003):
+                for empty in (np.empty, comm.empty):
+                    x = empty(length, np.int64)
+                    x[:] = np.arange(length) * (comm.rank + 1)
+                    total = comm.allreduce(x)
+                    np.testing.assert_array_equal(total, 6 * np.arange(length))
+                    comm.allreduce(x, "max", out=x)
+                    np.testing.assert_array_equal(x, 3 * np.arange(length))
+            return comm.stats()["sharing"]
+
+    sharing = {"auto": "direct", "staged": "staged", "tcp": "none"}[links]
+    assert unisono.launch(job, 3, timeout=60) == [sharing] * 3
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become somebody whose processes cannot be read")
+@pytest.mark.parametrize("readable", [True, False])
+def test_ranks_that_may_not_read_each_other_use_the_stage(readable: bool) -> None:
+    pr_set_dumpable, nobody = 4, 65534
+
+    def job() -> tuple[str, float]:
+        if not readable:
+            os.setgid(nobody)
+            os.setuid(nobody)
+            if ctypes.CDLL(None).prctl(pr_set_dumpable, 0) != 0:
+                raise OSError("prctl")
+        with unisono.init() as comm:
+            return comm.stats()["sharing"], float(comm.allreduce(np.full(300_000, 2.0)).max())
+
+    assert unisono.launch(job, 2, timeout=60) == [("direct" if readable else "staged", 4.0)] * 2
 
 
 def test_ranks_know_their_place() -> None:

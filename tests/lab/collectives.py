@@ -1,32 +1,37 @@
-"""One rank: every collective with the algorithm that is chosen for it, and with each that can be."""
+"""One rank: a sample of algorithms, element types and operators in which every two of them meet, against NumPy."""
 
-import numpy as np
-from tests.comm.oracle import call, expected, inputs
+import random
+import sys
+from typing import Any
+
+from tests.comm.oracle import CUT, assert_right, call, expected, inputs
+from tests.comm.test_matrix import LENGTHS, Case, all_cases, every_pair_once
 
 import unisono
 from unisono.comm.communicator import Communicator
-from unisono.schedule.catalog import algorithms
 
-CATALOGUE = [a for a in algorithms() if a.name != "dedicated_servers"]
+LARGE = 20_000
 
 
-def check(comm: Communicator, collective: str, algorithm: str | None, length: int) -> None:
-    p, root = comm.size, (length + 1) % comm.size
-    xs = [np.rint(64 * x) for x in inputs(p, (length * p,), "float64")]
-    result = call(comm, collective, xs[comm.rank], root, algorithm=algorithm)
-    np.testing.assert_array_equal(
-        result, expected(collective, xs, root)[comm.rank], f"{collective} {algorithm} of {length * p}"
-    )
+def check(comm: Communicator, case: Case, algorithm: str | None, rows: int) -> None:
+    (collective, _), dtype, op, p = case
+    root = (rows + 1) % p
+    xs = inputs(p, (rows * p if collective in CUT else rows,), dtype)
+    result: Any = call(comm, collective, xs[comm.rank].copy(), root, op, algorithm=algorithm)
+    right = expected(collective, xs, root, op)[comm.rank]
+    assert_right(collective, result, right, xs, op, f"{case}, {algorithm}, {rows} rows, root {root}")
 
 
 def main() -> None:
+    seed = int(sys.argv[1])
+    rng = random.Random(seed)  # the same on all ranks
     with unisono.init(deadline=60.0) as comm:
-        for collective in dict.fromkeys(algorithm.collective.name for algorithm in CATALOGUE):
-            for length in (0, 7, 20_000):
-                check(comm, collective, None, length)
-        for algorithm in CATALOGUE:
-            check(comm, algorithm.collective.name, algorithm.name, 501)
-    print("all right")
+        cases = [case for case in every_pair_once(all_cases(), rng) if case.p == comm.size]
+        for case in cases:
+            check(comm, case, case.algorithm[1], rng.choice(LENGTHS))
+        for case in {case.algorithm[0]: case for case in cases}.values():
+            check(comm, case, None, LARGE)
+    print(f"all right, {len(cases)} cases, seed {seed}")
 
 
 if __name__ == "__main__":

@@ -73,6 +73,7 @@ class Communicator:
         self.allow_pickle = allow_pickle
         self._runner = Runner(executor, rank, size, sharing=sharing, alarm=alarm, track=track)
         self._inbox = inbox
+        self._sharing = "none" if sharing is None else "direct" if sharing.direct else "staged"
         self._regroup = regroup
         self._give_up = weakref.finalize(self, on_close)  # also for who forgets to close
 
@@ -135,12 +136,14 @@ class Communicator:
     def stats(self) -> dict[str, Any]:
         """What happened so far; may be asked for from another thread while a call goes on.
 
+        ``sharing``: ``"direct"`` or ``"staged"`` use of the other ranks' arrays, or ``"none"``, over links only;
         ``calls``; bytes ``sent`` to and ``received`` from each rank without headers; seconds ``waited`` for each rank;
         which ``algorithms`` ran how often; ``recent`` calls, the newest last: what each was and from which line, when
         it began and ended, and when its first bytes came from each peer, on the clock of ``time.monotonic()``.
         """
         calls, sent, received = self._runner.executor.counters()
         return {
+            "sharing": self._sharing,
             "calls": calls,
             "sent": sent,
             "received": received,
