@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "base/error.hpp"
+#include "execute/fence.hpp"
 #include "execute/run.hpp"
 #include "execute/shared_run.hpp"
 
@@ -80,7 +81,9 @@ Array Executor::premultiplied(const Arithmetic& arithmetic, Array in) {
 
 void Executor::fail() {
     broken_ = true;
-    if (host_.own) host_.own->board().failed.store(1, std::memory_order_release);
+    if (!host_.own) return;
+    host_.own->board().failed.store(1, std::memory_order_seq_cst);  // see WriteWindow
+    fence(host_, rank_);
 }
 
 void Executor::leave() {

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "base/error.hpp"
+#include "execute/fence.hpp"
 #include "execute/program.hpp"
 #include "transport/shm/other_process.hpp"
 
@@ -13,6 +15,9 @@ namespace {
 
 /// Bytes that are combined before their results are copied on: they are still in the cache then.
 constexpr std::size_t chunk = 64 * 1024;
+
+/// Bytes of a copy in one piece. Who leaves a call waits for it.
+constexpr std::size_t longest_copy = 4 * 1024 * 1024;
 
 bool is_in(const SharedPlace& place, Area area) { return place.area == static_cast<std::int32_t>(area); }
 
@@ -94,16 +99,18 @@ void SharedRun::combine(const SharedInstruction& combine) {
         if (each.rank != rank_) traffic_.received[index(each.rank)] += bytes;
     for (const auto& each : targets)
         if (each.rank != rank_) traffic_.sent[index(each.rank)] += bytes;
-    const bool goes_at_once = all.size() == 2 && (all[0].pointer != nullptr || all[1].pointer != nullptr);
-    const auto step = goes_at_once ? bytes : chunk;
+    const bool needs_no_buffer =
+        all.size() == 2 && (all[0].pointer != nullptr || (all[1].pointer != nullptr && !all[1].is_callers));
+    const auto step = needs_no_buffer ? longest_copy : chunk;
     for (std::size_t offset = 0; offset < bytes; offset += step)
         combine_chunk(sources, targets, offset, std::min(step, bytes - offset));
+    require_still_there(sources);
 }
 
 void SharedRun::combine_chunk(std::span<const Access> sources, std::span<const Access> targets,
                               std::size_t offset, std::size_t bytes) {
-    const auto local =
-        std::ranges::find_if(targets, [](const Access& each) { return each.pointer != nullptr; });
+    const auto local = std::ranges::find_if(
+        targets, [](const Access& each) { return each.pointer != nullptr && !each.is_callers; });
     const std::byte* result = nullptr;
     if (sources.size() == 1) {
         const auto& source = sources.front();
@@ -147,14 +154,14 @@ Access SharedRun::access(std::int32_t number) const {
     const auto& place = program_.places()[index(number)];
     const auto own = place.rank == rank_;
     const auto in_stage = [&] {
-        return Access{place.rank, stage_of(place.rank) + plan_.staged[index(number)], 0, 0};
+        return Access{place.rank, stage_of(place.rank) + plan_.staged[index(number)], 0, 0, false};
     };
     if (is_in(place, Area::slot)) return in_stage();
     const auto offset = plan_.offsets[index(number)] + window_ * plan_.window;
     const bool is_input = is_in(place, Area::in);
     if (own) {
         if (!is_input && stages_output_ && place.entry >= 0) return in_stage();
-        return {rank_, (is_input ? in_ : out_).address + offset, 0, 0};
+        return {rank_, (is_input ? in_ : out_).address + offset, 0, 0, false};
     }
     const auto& neighbour = neighbours_.ranks[index(place.rank)];
     const auto& line = gate_.line_of(place.rank);
@@ -164,11 +171,12 @@ Access SharedRun::access(std::int32_t number) const {
             return in_stage();
         case Whereabouts::Kind::heap:
             return {place.rank,
-                    in_heap_of(place.rank, array.value() + offset, plan_.sizes[index(place.number)]), 0, 0};
+                    in_heap_of(place.rank, array.value() + offset, plan_.sizes[index(place.number)]), 0, 0,
+                    true};
         case Whereabouts::Kind::address:
             break;
     }
-    return {place.rank, nullptr, array.value() + offset, neighbour.process};
+    return {place.rank, nullptr, array.value() + offset, neighbour.process, true};
 }
 
 std::byte* SharedRun::stage_of(int rank) const {
@@ -201,8 +209,26 @@ std::byte* SharedRun::buffer(std::size_t number) {
 
 void SharedRun::store(const Access& access, std::size_t offset, const std::byte* from,
                       std::size_t bytes) const {
-    if (access.pointer == nullptr) return write_to(access.process, access.address + offset, {from, bytes});
-    if (access.pointer + offset != from) std::memcpy(access.pointer + offset, from, bytes);
+    if (access.pointer != nullptr && access.pointer + offset == from) return;
+    std::optional<WriteWindow> window;
+    if (access.is_callers)
+        window.emplace(neighbours_.own->board(), neighbours_.ranks[index(access.rank)].inbox->board(),
+                       access.rank);
+    if (access.pointer == nullptr)
+        write_to(access.process, access.address + offset, {from, bytes});
+    else
+        std::memcpy(access.pointer + offset, from, bytes);
+}
+
+/// A rank that has given up the call may have changed its array while it was read.
+void SharedRun::require_still_there(std::span<const Access> sources) const {
+    std::atomic_thread_fence(
+        std::memory_order_seq_cst);  // after the reads; the owner stores before it returns
+    for (const auto& source : sources)
+        if (source.is_callers &&
+            neighbours_.ranks[index(source.rank)].inbox->board().failed.load(std::memory_order_seq_cst) != 0)
+            throw PeerLost("rank " + std::to_string(rank_) + " lost rank " + std::to_string(source.rank) +
+                           ": it has given up the call");
 }
 
 std::size_t SharedRun::bytes_of(std::int32_t block) const {

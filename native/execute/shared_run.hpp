@@ -34,6 +34,7 @@ class SharedRun {
                        std::size_t bytes);
     void copy_staged(const SharedInstruction& copy) const;
 
+    void require_still_there(std::span<const Access> sources) const;
     bool holds(When when) const;
     Whereabouts whereabouts(Array array, bool lends) const;
     Access access(std::int32_t place) const;

@@ -59,9 +59,10 @@ struct Moment {
 /// one before, so nobody still uses what the call before that left.
 struct Board {
     std::array<Line, 2> lines;
-    alignas(64) Bell bell;                 // rings when progress is made
-    std::atomic<std::uint32_t> failed{0};  // a call, so that there will be no more
-    std::atomic<std::uint32_t> left{0};    // in order: there will be no more calls
+    alignas(64) Bell bell;                    // rings when progress is made
+    std::atomic<std::uint32_t> failed{0};     // a call, so that there will be no more
+    std::atomic<std::int32_t> writing_to{0};  // the array of this rank, plus 1
+    std::atomic<std::uint32_t> left{0};       // in order: there will be no more calls
 
     Line& line(std::uint64_t call) { return lines[call % 2]; }
 };
