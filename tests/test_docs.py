@@ -174,3 +174,12 @@ def test_there_are_commands() -> None:
 def test_the_options_in_the_reference_are_those_of_the_command(command: str) -> None:
     section = re.split(r"\n##", API.partition(f"### {command}\n")[2])[0]
     assert set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", section.replace("`python -m`", ""))) == COMMANDS[command]
+
+
+@pytest.mark.parametrize("page", ["ARCHITECTURE.md", "docs/life-of-an-allreduce.md"])
+def test_the_files_that_a_page_names_are_there(page: str) -> None:
+    text = re.sub(r"```.*?```", "", (ROOT / page).read_text(encoding="utf-8"), flags=re.DOTALL)
+    files = [str(path) for folder in ("src", "native", "tests", "examples") for path in (ROOT / folder).rglob("*.*")]
+    named = set(re.findall(r"`([\w/]+\.(?:py|cpp|hpp))`", text))
+    assert len(named) > 10
+    assert [name for name in named if not any(file.endswith(f"/{name}") for file in files)] == []
