@@ -18,7 +18,7 @@ class WriteWindow {
         own.writing_to.store(owner_rank + 1, std::memory_order_seq_cst);
         if (owner.failed.load(std::memory_order_seq_cst) == 0) return;
         own.writing_to.store(0, std::memory_order_release);
-        throw PeerLost("rank " + std::to_string(owner_rank) + " has given up the call");
+        throw PeerLost("rank " + std::to_string(owner_rank) + " has given up a call");
     }
     WriteWindow(const WriteWindow&) = delete;
     WriteWindow& operator=(const WriteWindow&) = delete;

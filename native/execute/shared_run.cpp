@@ -228,7 +228,7 @@ void SharedRun::require_still_there(std::span<const Access> sources) const {
         if (source.is_callers &&
             neighbours_.ranks[index(source.rank)].inbox->board().failed.load(std::memory_order_seq_cst) != 0)
             throw PeerLost("rank " + std::to_string(rank_) + " lost rank " + std::to_string(source.rank) +
-                           ": it has given up the call");
+                           ": it has given up a call");
 }
 
 std::size_t SharedRun::bytes_of(std::int32_t block) const {

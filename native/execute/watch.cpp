@@ -25,7 +25,7 @@ void Watch::look(const Wait& wait) {
     if (now >= deadline_)
         throw DeadlineExceeded("rank " + std::to_string(rank_) + " has waited for " + wait.description());
     if (alarm_rings())
-        throw PeerLost("rank " + std::to_string(rank_) + " was told that another rank has given up");
+        throw PeerLost("rank " + std::to_string(rank_) + " was told that another rank has given up a call");
     look_for_failures(wait);
     look_for_deaths(wait);
 }
@@ -40,7 +40,7 @@ void Watch::look_for_failures(const Wait& wait) {
         // Acquire, pairs with Executor::fail: what it did before is visible to is_over.
         if (life.inbox && life.inbox->board().failed.load(std::memory_order_acquire) != 0 && looks_ > 1 &&
             !wait.is_over())
-            throw_lost(life.rank, "a call of it failed");
+            throw_lost(life.rank, "it has given up a call");
 }
 
 /// Who left in order is missed only by who waits for it.

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import unisono
-from unisono.errors import PeerLost
+from unisono.errors import DeadlineExceeded, PeerLost
 
 MARGIN = 0.9  # for a machine that is busy with other tests, beyond the 0.1 s that are promised
 
@@ -40,7 +40,10 @@ def test_the_others_learn_who_was_interrupted_though_it_lives_on(interrupted: in
             with pytest.raises(PeerLost) as caught:
                 comm.barrier()
             words = str(caught.value)
-        took = time.monotonic() - float((tmp_path / "when").read_text())
+        back = time.monotonic()
+        while not (tmp_path / "when").exists():  # the others may hear of it before it is back
+            time.sleep(0.01)
+        took = back - float((tmp_path / "when").read_text())
         comm.close()
         return took, words
 
@@ -128,3 +131,23 @@ def test_an_alarm_leaves_no_thread_and_no_descriptor() -> None:
         return before == (len(os.listdir("/proc/self/fd")), threading.active_count())
 
     assert unisono.launch(pair, 2, timeout=60) == [True, True]
+
+
+@pytest.mark.parametrize("links", ["auto", "tcp"])
+def test_a_deadline_of_one_rank_is_told_to_all_others(links: str) -> None:
+    def job() -> tuple[float, str]:
+        comm = unisono.init(links=links)
+        comm.barrier()
+        began = time.monotonic()
+        if comm.rank == 3:
+            time.sleep(3)  # whom the others wait for
+        with pytest.raises(DeadlineExceeded) as caught:
+            comm.allreduce(np.ones(10), algorithm="ring", deadline=0.3 if comm.rank == 0 else 30)
+        took = time.monotonic() - began
+        time.sleep(3 - min(took, 3))  # whose end would be an error, too
+        return took, str(caught.value)
+
+    answers = unisono.launch(job, 4, timeout=60)
+    assert all(took < 2.5 for took, _ in answers[:3])
+    assert len({words for _, words in answers}) == 1
+    assert answers[0][1].startswith("rank 0 has waited for rank")

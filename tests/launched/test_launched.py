@@ -45,8 +45,11 @@ def test_a_key_and_an_address_that_are_set_count(start: Start) -> None:
     assert_summed(start(3, UNISONO_RENDEZVOUS=free_address()), 3)
 
 
-@pytest.mark.parametrize("mpi", [open_mpi, mpich], ids=lambda start: start.__name__)
-@pytest.mark.parametrize("moment", ["mpi-before", "mpi-after"])
+@pytest.mark.parametrize(
+    ("mpi", "moment"),
+    [(open_mpi, "mpi-before"), (mpich, "mpi-before"), (mpich, "mpi-after")],
+    ids=lambda given: given if isinstance(given, str) else given.__name__,
+)
 def test_a_program_may_use_mpi_itself(mpi: Start, moment: str) -> None:
     assert_summed(mpi(3, moment), 3, words="[3]")
 

@@ -15,12 +15,16 @@ import threading
 from contextlib import suppress
 from time import monotonic
 
-from ..errors import PeerLost, UnisonoError
+from ..errors import DeadlineExceeded, MismatchError, PeerLost, UnisonoError
 from .control import Control
 from .conversation import hold
 from .frames import HEADER, Kind
 
 PATIENCE = 0.3  # for the word of a rank that died: it may have said why
+PATIENCE_WITH_ANOTHER = 3 * PATIENCE  # who knows why is patient, too, before it tells
+SECOND_HAND = "has given up a call"
+"""How the native core ends its words about a failure that another rank knows more of."""
+
 SECONDS_FOR_A_FRAME = 1.0
 
 
@@ -49,9 +53,12 @@ class Alarm:
         return self._control.failure
 
     def explain(self, error: BaseException, call: str) -> BaseException:
-        """What to raise for what ended a call. If it came from outside (Ctrl-C), the others are told."""
-        if isinstance(error, PeerLost) and self._thread:
-            self._rung.wait(PATIENCE)
+        """What to raise for what ended a call: the first cause, which all ranks are told."""
+        if isinstance(error, (DeadlineExceeded, MismatchError, PeerLost)) and self._thread:
+            if isinstance(error, PeerLost):
+                self._rung.wait(PATIENCE_WITH_ANOTHER if str(error).endswith(SECOND_HAND) else PATIENCE)
+            self._control.abort(error)  # unless there is an earlier cause, which everybody knows
+            self._ring()
             return self.cause or error
         if not isinstance(error, Exception):
             name = self._control.names[self._control.rank]
@@ -72,7 +79,8 @@ class Alarm:
         self._bell = -1
 
     def _ring(self) -> None:
-        os.eventfd_write(self._bell, 1)
+        if self._bell >= 0:
+            os.eventfd_write(self._bell, 1)
         self._rung.set()
 
     def _listen(self) -> None:

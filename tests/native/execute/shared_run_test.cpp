@@ -196,7 +196,7 @@ void other_arguments_are_a_mismatch_and_a_failure_reaches_everybody() {
     }
     expect(says(texts[0], "different arguments"), "rank 0 to see that the others differ");
     for (const auto& text : texts)
-        expect(says(text, "different arguments") || says(text, "a call of it failed"),
+        expect(says(text, "different arguments") || says(text, "it has given up a call"),
                "a failure on every rank");
 }
 
