@@ -222,8 +222,9 @@ void SharedRun::store(const Access& access, std::size_t offset, const std::byte*
 
 /// A rank that has given up the call may have changed its array while it was read.
 void SharedRun::require_still_there(std::span<const Access> sources) const {
-    std::atomic_thread_fence(
-        std::memory_order_seq_cst);  // after the reads; the owner stores before it returns
+    // A full barrier between the reads and the look at `failed`, which the owner sets before it returns. Not
+    // std::atomic_thread_fence, which gcc refuses to compile for ThreadSanitizer.
+    __sync_synchronize();
     for (const auto& source : sources)
         if (source.is_callers &&
             neighbours_.ranks[index(source.rank)].inbox->board().failed.load(std::memory_order_seq_cst) != 0)
