@@ -6,6 +6,7 @@ import os
 import random
 import secrets
 import signal
+import threading
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -39,8 +40,7 @@ def stop_in_a_call(lent: bool, pause: float, directory: Path) -> list[str]:
         comm.barrier()
         stopped = int((directory / "pid").read_text())
         if comm.rank == 2:
-            time.sleep(pause)
-            os.kill(stopped, signal.SIGSTOP)
+            threading.Timer(pause, os.kill, (stopped, signal.SIGSTOP)).start()
         with pytest.raises(UnisonoError):
             call_until_it_fails(comm, x)
         if comm.rank == 1:
@@ -68,4 +68,4 @@ def test_nothing_is_written_into_an_array_that_its_owner_uses_again(lent: bool, 
     for turn in range(50 if soak else 3):
         directory = tmp_path / str(turn)
         directory.mkdir()
-        assert stop_in_a_call(lent, rng.uniform(0, 0.05), directory) == ["True", "True"]
+        assert stop_in_a_call(lent, rng.uniform(0.05, 0.3), directory) == ["True", "True"]
