@@ -34,7 +34,8 @@ def test_the_others_learn_who_was_interrupted_though_it_lives_on(interrupted: in
             interrupt_soon()
             with pytest.raises(KeyboardInterrupt):
                 comm.barrier()
-            (tmp_path / "when").write_text(str(time.monotonic()))
+            (tmp_path / "written").write_text(str(time.monotonic()))
+            (tmp_path / "written").rename(tmp_path / "when")
             time.sleep(2)  # it saves its work; nobody can tell its end from a crash
         else:
             with pytest.raises(PeerLost) as caught:
