@@ -1,22 +1,10 @@
 #include "execute/program.hpp"
 
 #include <algorithm>
-#include <stdexcept>
-#include <string>
+
+#include "execute/check.hpp"
 
 namespace unisono {
-
-namespace {
-
-void require(bool condition, std::size_t row, const char* what) {
-    if (!condition) throw std::invalid_argument("instruction " + std::to_string(row) + ": " + what);
-}
-
-bool within(std::int32_t value, std::size_t count) {
-    return value >= 0 && static_cast<std::size_t>(value) < count;
-}
-
-}  // namespace
 
 Program::Program(int rank, int ranks, int blocks, std::vector<std::int32_t> slots,
                  std::vector<Instruction> instructions, std::vector<Home> operands,

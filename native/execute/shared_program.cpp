@@ -1,22 +1,13 @@
 #include "execute/shared_program.hpp"
 
 #include <algorithm>
-#include <stdexcept>
-#include <string>
 
+#include "execute/check.hpp"
 #include "execute/program.hpp"
 
 namespace unisono {
 
 namespace {
-
-void require(bool condition, std::size_t row, const char* what) {
-    if (!condition) throw std::invalid_argument("instruction " + std::to_string(row) + ": " + what);
-}
-
-bool within(std::int32_t value, std::size_t count) {
-    return value >= 0 && static_cast<std::size_t>(value) < count;
-}
 
 bool has(const std::vector<std::int32_t>& ranks, std::int32_t rank) {
     return std::ranges::find(ranks, rank) != ranks.end();
