@@ -1,8 +1,9 @@
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 #include "base/error.hpp"
 #include "bind/bind.hpp"
-#include "execute/mismatch.hpp"
 
 namespace nb = nanobind;
 
@@ -10,9 +11,15 @@ namespace unisono::bind {
 
 namespace {
 
-void raise(const char* name, const char* text) {
-    const nb::object kind = nb::module_::import_("unisono.errors").attr(name);
-    PyErr_SetString(kind.ptr(), text);
+nb::object kind(const char* name) { return nb::module_::import_("unisono.errors").attr(name); }
+
+/// With what whoever tells the other ranks about it needs to know.
+void raise(const char* name, const CallFailed& failed) {
+    const nb::object error = kind(name)(failed.what());
+    error.attr("ranks") = failed.ranks;
+    error.attr("reason") = failed.reason;
+    error.attr("second_hand") = failed.second_hand;
+    PyErr_SetObject(error.type().ptr(), error.ptr());
 }
 
 }  // namespace
@@ -23,13 +30,13 @@ void errors(nb::module_&) {
         try {
             std::rethrow_exception(pointer);
         } catch (const PeerLost& error) {
-            raise("PeerLost", error.what());
+            raise("PeerLost", error);
         } catch (const DeadlineExceeded& error) {
-            raise("DeadlineExceeded", error.what());
+            raise("DeadlineExceeded", error);
         } catch (const Mismatch& error) {
-            raise("MismatchError", error.what());
+            raise("MismatchError", error);
         } catch (const SystemError& error) {
-            raise("UnisonoError", error.what());
+            PyErr_SetString(kind("UnisonoError").ptr(), error.what());
         }
     });
 }

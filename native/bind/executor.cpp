@@ -133,6 +133,15 @@ void stop(const Core& core, double seconds) {
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
+void begin_again(const Core& core, const std::vector<std::uint64_t>& sent_to_this, std::uint64_t sequence,
+                 double deadline) {
+    if (sent_to_this.size() != static_cast<std::size_t>(core.executor->size()))
+        throw std::invalid_argument("every rank has to tell what it sent");
+    const auto until = after(deadline);
+    const nb::gil_scoped_release without_gil;
+    core.executor->begin_again(sent_to_this, sequence, until, check_signals);
+}
+
 template <class Plan>
 void bind_run(nb::class_<Core>& core, const char* doc) {
     core.def(
@@ -206,6 +215,14 @@ void executor(nb::module_& module) {
         .def(
             "recorder", [](const Core& self) { return self.executor->recorder(); },
             "The last calls, also after the executor is gone.")
+        .def(
+            "position",
+            [](const Core& self) {
+                return std::make_pair(self.executor->sequence(), self.executor->sent_over_links());
+            },
+            "The number of the next call of all ranks, and the bytes that were sent to each over links.")
+        .def("begin_again", &begin_again, nb::arg("sent_to_this"), nb::arg("sequence"), nb::arg("deadline"),
+             "After a call failed everywhere: drops what is still on its way, and counts calls from there.")
         .def("counters", &counters, "Calls, and bytes sent to and received from every rank.");
     bind_run<LinkPlan>(core, "Runs a call; returns a ticket if it is to run later, or others are under way.");
     bind_run<SharedPlan>(core, "The same for ranks that share memory.");

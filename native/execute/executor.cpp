@@ -1,6 +1,9 @@
 #include "execute/executor.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cstring>
+#include <iterator>
 
 #include "base/error.hpp"
 #include "execute/fence.hpp"
@@ -11,7 +14,7 @@ namespace unisono {
 
 Executor::Executor(int rank, std::vector<std::unique_ptr<Link>> links, Host host)
     : rank_(rank),
-      links_(std::move(links)),
+      links_(std::make_move_iterator(links.begin()), std::make_move_iterator(links.end())),
       host_(std::move(host)),
       counters_(links_.size()),
       recorder_(std::make_shared<Recorder>(size())),
@@ -48,7 +51,7 @@ void Executor::run(const SharedPlan& plan, const Request& request, const std::fu
 
 template <class Go>
 void Executor::run(const Arithmetic& arithmetic, Request request, std::uint64_t sequence, Go go) {
-    if (broken_) throw PeerLost("an earlier call failed, so this communicator is closed");
+    if (broken_) throw_broken();
     Recording recording(*recorder_, request.label, sequence);
     if (arithmetic.factor != 1) request.in = premultiplied(arithmetic, request.in);
     try {
@@ -84,6 +87,54 @@ void Executor::fail() {
     if (!host_.own) return;
     host_.own->board().failed.store(1, std::memory_order_seq_cst);  // see WriteWindow
     fence(host_, rank_);
+}
+
+void Executor::throw_broken() {
+    PeerLost broken("an earlier call failed, so this communicator is closed");
+    broken.second_hand = true;
+    throw broken;
+}
+
+std::vector<std::uint64_t> Executor::sent_over_links() const {
+    std::vector<std::uint64_t> sent;
+    for (const auto& link : links_) sent.push_back(link.sent());
+    return sent;
+}
+
+void Executor::begin_again(std::span<const std::uint64_t> sent_to_this, std::uint64_t sequence,
+                           Clock::time_point deadline, const std::function<void()>& interrupt) {
+    const auto interrupted = stoppable(interrupt);
+    for (int peer = 0; peer < size(); ++peer) {
+        if (links_[static_cast<std::size_t>(peer)].get() == nullptr) continue;
+        discard(peer, sent_to_this[static_cast<std::size_t>(peer)], [&] {
+            interrupted();
+            if (Clock::now() >= deadline)
+                throw DeadlineExceeded("rank " + std::to_string(rank_) +
+                                           " has waited for what is left of a call that failed, of rank " +
+                                           std::to_string(peer),
+                                       {peer}, "");
+        });
+    }
+    sequence_ = sequence;
+    std::ranges::fill(sent_in_pairs_, 0);
+    std::ranges::fill(received_in_pairs_, 0);
+    // What boards still say of older calls has lower numbers.
+    host_.neighbours.call = sequence;
+    for (auto& neighbour : host_.neighbours.ranks) neighbour.known = Moment::of(sequence, 1);
+    if (host_.own) host_.own->board().failed.store(0, std::memory_order_seq_cst);
+    broken_ = false;
+}
+
+void Executor::discard(int peer, std::uint64_t sent, const std::function<void()>& look_up) {
+    auto& link = links_[static_cast<std::size_t>(peer)];
+    const std::array<const Link*, 1> links{link.get()};
+    Waiter waiter(links, Patience::with_more_ranks_than_cores());
+    try {
+        while (!link.discard_up_to(sent))
+            if (waiter.pause()) look_up();
+    } catch (const PeerLost& lost) {
+        throw PeerLost::of(rank_, peer, lost.reason);
+    }
 }
 
 void Executor::leave() {

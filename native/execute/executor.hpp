@@ -5,8 +5,10 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <vector>
 
+#include "execute/counted_link.hpp"
 #include "execute/host.hpp"
 #include "execute/link_plan.hpp"
 #include "execute/request.hpp"
@@ -25,7 +27,8 @@ struct Counters {
     std::vector<std::atomic<std::uint64_t>> received;  // bytes from each peer
 };
 
-/// Runs programs over the links of one rank, one at a time. After a failure it runs nothing any more.
+/// Runs programs over the links of one rank, one at a time. After a failure it runs nothing any more, unless
+/// all ranks begin again.
 class Executor {
   public:
     /// `links` has a link for every peer, and nothing for the rank itself.
@@ -40,6 +43,16 @@ class Executor {
 
     /// Tells the ranks of this host that this one makes no more calls, so that its end is no failure.
     void leave();
+
+    /// Bytes, with headers, that have been sent to each peer over links.
+    std::vector<std::uint64_t> sent_over_links() const;
+    std::uint64_t sequence() const { return sequence_; }
+
+    /// After a call failed, and every rank has left it: drops what is still on its way to this one, of which
+    /// each peer tells how much it sent in all. The next call of all ranks has this number, which none of
+    /// them has used. No rank makes a call before all others are here.
+    void begin_again(std::span<const std::uint64_t> sent_to_this, std::uint64_t sequence,
+                     Clock::time_point deadline, const std::function<void()>& interrupt);
 
     /// From another thread: the call under way fails soon, and so do all others.
     void stop() { stopped_.store(true, std::memory_order_relaxed); }
@@ -62,10 +75,12 @@ class Executor {
     void run(const Arithmetic& arithmetic, Request request, std::uint64_t sequence, Go go);
     std::function<void()> stoppable(const std::function<void()>& interrupt) const;
     Array premultiplied(const Arithmetic& arithmetic, Array in);
+    void discard(int peer, std::uint64_t sent, const std::function<void()>& look_up);
     void fail();
+    [[noreturn]] static void throw_broken();
 
     int rank_;
-    std::vector<std::unique_ptr<Link>> links_;
+    std::vector<CountedLink> links_;
     Host host_;
     Counters counters_;
     std::shared_ptr<Recorder> recorder_;  // others may look at what happened after we are gone

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <atomic>
-#include <string>
 
 #include "base/error.hpp"
 #include "execute/host.hpp"
@@ -14,11 +13,11 @@ namespace unisono {
 /// (`fence`). All four are sequentially consistent, so one of them sees the other.
 class WriteWindow {
   public:
-    WriteWindow(Board& own, const Board& owner, int owner_rank) : own_(own) {
+    WriteWindow(int rank, Board& own, const Board& owner, int owner_rank) : own_(own) {
         own.writing_to.store(owner_rank + 1, std::memory_order_seq_cst);
         if (owner.failed.load(std::memory_order_seq_cst) == 0) return;
         own.writing_to.store(0, std::memory_order_release);
-        throw PeerLost("rank " + std::to_string(owner_rank) + " has given up a call");
+        throw PeerLost::given_up(rank, owner_rank);
     }
     WriteWindow(const WriteWindow&) = delete;
     WriteWindow& operator=(const WriteWindow&) = delete;

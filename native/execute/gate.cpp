@@ -6,7 +6,6 @@
 #include <string>
 
 #include "base/error.hpp"
-#include "execute/mismatch.hpp"
 
 namespace unisono {
 
@@ -72,9 +71,10 @@ void Gate::compare(int peer) const {
     if (line.fingerprint.load(std::memory_order_relaxed) == fingerprint_) return;
     throw Mismatch(
         "rank " + std::to_string(peer) + " and rank " + std::to_string(rank_) + " make call " +
-        std::to_string(call_) +
-        " with different arguments: all ranks have to make the same calls with the same arguments in "
-        "the same order");
+            std::to_string(call_ - 1) +
+            " with different arguments: all ranks have to make the same calls with the same arguments in "
+            "the same order",
+        {peer}, "");
 }
 
 bool Gate::reached(int peer, const Line& line, std::uint64_t moment) {
@@ -117,8 +117,7 @@ void Gate::look_up(int peer, const Line& line, std::uint64_t moment) {
     if (&line == &line_of(peer)) compare(peer);
     waiting_.watch.look(
         {[&](int rank) { return rank == peer; },
-         [&] { return "rank " + std::to_string(peer) + " in call " + std::to_string(call_ - 1); },
-         [&] { return reached(peer, line, moment); }});
+         [&] { return std::vector<int>{peer}; }, call_ - 1, [&] { return reached(peer, line, moment); }});
 }
 
 }  // namespace unisono

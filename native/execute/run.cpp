@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/error.hpp"
-#include "execute/mismatch.hpp"
 
 namespace unisono {
 
@@ -42,14 +41,14 @@ Executor::Run::Run(Executor& executor, const LinkPlan& plan, const Request& requ
         if (each.kind == Kind::send || each.kind == Kind::receive)
             message_bytes_[index(each.message)] += plan.sizes[index(each.block)];
     for (const auto& traffic : program_.traffic())
-        lanes_.push_back(Lane{&traffic, executor.links_[index(traffic.peer)].get()});
+        lanes_.push_back(Lane{&traffic, &executor.links_[index(traffic.peer)]});
     for (const auto& [peer, sends, receives] : program_.traffic())
         receives.empty() ? executor.recorder_->only_send_to(peer) : executor.recorder_->expect(peer);
 }
 
 void Executor::Run::go(const std::function<void()>& interrupt) {
     std::vector<const Link*> links;
-    for (const auto& lane : lanes_) links.push_back(lane.link);
+    for (const auto& lane : lanes_) links.push_back(lane.link->get());
     Waiter waiter(links, executor_.patience(request_));
     auto& recorder = *executor_.recorder_;
     Watch watch(executor_.rank_, executor_.host_, request_.deadline, interrupt);
@@ -88,8 +87,7 @@ bool Executor::Run::step() {
             progress |= send(lane);
             progress |= receive(lane);
         } catch (const PeerLost& lost) {
-            throw PeerLost("rank " + std::to_string(executor_.rank_) + " lost rank " +
-                           std::to_string(lane.traffic->peer) + ": " + lost.what());
+            throw PeerLost::of(executor_.rank_, lane.traffic->peer, lost.reason);
         }
     }
     return progress;
@@ -153,9 +151,11 @@ bool Executor::Run::receive_header(Lane& lane, std::int32_t message) {
         frame.bytes != message_bytes_[index(message)])
         throw Mismatch("rank " + std::to_string(lane.traffic->peer) + " is in " + describe(frame.sequence) +
                        " and sends " + std::to_string(frame.bytes) + " bytes, rank " +
-                       std::to_string(executor_.rank_) + " is in " + describe(expected) + " and awaits " +
-                       std::to_string(message_bytes_[index(message)]) +
-                       ": all ranks have to make the same calls with the same arguments in the same order");
+                           std::to_string(executor_.rank_) + " is in " + describe(expected) + " and awaits " +
+                           std::to_string(message_bytes_[index(message)]) +
+                           ": all ranks have to make the same calls with the same arguments in the same "
+                           "order",
+                       {lane.traffic->peer}, "");
     lane.header_received = 0;
     lane.receiving = message;
     executor_.recorder_->arrived(lane.traffic->peer);
@@ -297,8 +297,8 @@ void Executor::Run::begin_wait() const {
 void Executor::Run::look_up(Watch& watch, const std::optional<Gate>& gate) const {
     if (!watch.is_time()) return;
     executor_.recorder_->update_wait(Clock::now());
-    watch.look(
-        {[this](int peer) { return awaits_rank(peer); }, [this] { return awaited(); }, [] { return false; }});
+    watch.look({[this](int peer) { return awaits_rank(peer); }, [this] { return awaited(); },
+                executor_.sequence_, [] { return false; }});
     for (const auto& lane : lanes_)
         if (gate && !is_through(lane)) gate->compare(lane.traffic->peer);
 }
@@ -308,13 +308,11 @@ bool Executor::Run::awaits_rank(int peer) const {
         lanes_, [&](const Lane& lane) { return lane.traffic->peer == peer && !is_through(lane); });
 }
 
-std::string Executor::Run::awaited() const {
-    std::string ranks;
-    for (const auto& lane : lanes_) {
-        if (!is_through(lane))
-            ranks += (ranks.empty() ? "" : ", ") + std::string("rank ") + std::to_string(lane.traffic->peer);
-    }
-    return ranks + " in call " + std::to_string(executor_.sequence_);
+std::vector<int> Executor::Run::awaited() const {
+    std::vector<int> ranks;
+    for (const auto& lane : lanes_)
+        if (!is_through(lane)) ranks.push_back(lane.traffic->peer);
+    return ranks;
 }
 
 }  // namespace unisono

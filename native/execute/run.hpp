@@ -27,7 +27,7 @@ class Executor::Run {
     /// How far the traffic with one peer is.
     struct Lane {
         const Program::Traffic* traffic;
-        Link* link;
+        CountedLink* link;
         std::size_t next_send = 0;
         std::size_t next_receive = 0;
         std::size_t header_sent = 0;      // bytes of the frame of the message that is being sent
@@ -62,7 +62,7 @@ class Executor::Run {
     bool awaits_rank(int peer) const;
     void begin_wait() const;
     void look_up(Watch& watch, const std::optional<Gate>& gate) const;
-    std::string awaited() const;
+    std::vector<int> awaited() const;
     static std::size_t index(std::int32_t number) { return static_cast<std::size_t>(number); }
 
     Executor& executor_;

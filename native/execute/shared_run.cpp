@@ -115,7 +115,7 @@ void SharedRun::combine_chunk(std::span<const Access> sources, std::span<const A
     if (sources.size() == 1) {
         const auto& source = sources.front();
         if (source.pointer == nullptr && targets.size() == 1 && local != targets.end())
-            return read_from(source.process, source.address + offset, {local->pointer + offset, bytes});
+            return read(source, offset, {local->pointer + offset, bytes});
         result = bytes_at(source, offset, bytes, 0);
     } else {
         auto& operands = neighbours_.scratch.operands;
@@ -188,7 +188,7 @@ std::byte* SharedRun::stage_of(int rank) const {
 std::byte* SharedRun::in_heap_of(int rank, std::uint64_t offset, std::size_t bytes) const {
     const auto heap = neighbours_.ranks[index(rank)].inbox->heap_bytes();
     if (offset > heap.size() || bytes > heap.size() - offset)
-        throw PeerLost("rank " + std::to_string(rank) + " names an array outside of its shared memory");
+        throw PeerLost::of(rank_, rank, "it names an array outside of its shared memory");
     return heap.data() + offset;
 }
 
@@ -196,8 +196,24 @@ const std::byte* SharedRun::bytes_at(const Access& access, std::size_t offset, s
                                      std::size_t number) {
     if (access.pointer != nullptr) return access.pointer + offset;
     auto* const into = buffer(number);
-    read_from(access.process, access.address + offset, {into, bytes});
+    read(access, offset, {into, bytes});
     return into;
+}
+
+void SharedRun::read(const Access& access, std::size_t offset, std::span<std::byte> into) const {
+    naming(access.rank, [&] { read_from(access.process, access.address + offset, into); });
+}
+
+/// Who the failure of a system call on another process is about.
+template <class Attempt>
+void SharedRun::naming(int rank, Attempt attempt) const {
+    try {
+        attempt();
+    } catch (const PeerLost& lost) {
+        throw PeerLost::of(rank_, rank, lost.reason);
+    } catch (const SystemError& refused) {  // it has given the memory back, or is about to end
+        throw PeerLost::of(rank_, rank, refused.what());
+    }
 }
 
 std::byte* SharedRun::buffer(std::size_t number) {
@@ -212,10 +228,10 @@ void SharedRun::store(const Access& access, std::size_t offset, const std::byte*
     if (access.pointer != nullptr && access.pointer + offset == from) return;
     std::optional<WriteWindow> window;
     if (access.is_callers)
-        window.emplace(neighbours_.own->board(), neighbours_.ranks[index(access.rank)].inbox->board(),
-                       access.rank);
+        window.emplace(rank_, neighbours_.own->board(),
+                       neighbours_.ranks[index(access.rank)].inbox->board(), access.rank);
     if (access.pointer == nullptr)
-        write_to(access.process, access.address + offset, {from, bytes});
+        naming(access.rank, [&] { write_to(access.process, access.address + offset, {from, bytes}); });
     else
         std::memcpy(access.pointer + offset, from, bytes);
 }
@@ -228,8 +244,7 @@ void SharedRun::require_still_there(std::span<const Access> sources) const {
     for (const auto& source : sources)
         if (source.is_callers &&
             neighbours_.ranks[index(source.rank)].inbox->board().failed.load(std::memory_order_seq_cst) != 0)
-            throw PeerLost("rank " + std::to_string(rank_) + " lost rank " + std::to_string(source.rank) +
-                           ": it has given up a call");
+            throw PeerLost::given_up(rank_, source.rank);
 }
 
 std::size_t SharedRun::bytes_of(std::int32_t block) const {

@@ -42,6 +42,9 @@ class SharedRun {
     std::byte* in_heap_of(int rank, std::uint64_t offset, std::size_t bytes) const;
     const std::byte* bytes_at(const Access& access, std::size_t offset, std::size_t bytes,
                               std::size_t buffer);
+    void read(const Access& access, std::size_t offset, std::span<std::byte> into) const;
+    template <class Attempt>
+    void naming(int rank, Attempt attempt) const;
     std::byte* buffer(std::size_t number);
     void store(const Access& access, std::size_t offset, const std::byte* from, std::size_t bytes) const;
     std::size_t bytes_of(std::int32_t block) const;

@@ -22,10 +22,12 @@ void Watch::look(const Wait& wait) {
     next_ = now + interval;
     ++looks_;
     interrupt_();
-    if (now >= deadline_)
-        throw DeadlineExceeded("rank " + std::to_string(rank_) + " has waited for " + wait.description());
-    if (alarm_rings())
-        throw PeerLost("rank " + std::to_string(rank_) + " was told that another rank has given up a call");
+    if (now >= deadline_) throw_late(wait);
+    if (alarm_rings()) {
+        PeerLost told("rank " + std::to_string(rank_) + " was told that another rank has given up a call");
+        told.second_hand = true;
+        throw told;
+    }
     look_for_failures(wait);
     look_for_deaths(wait);
 }
@@ -40,7 +42,7 @@ void Watch::look_for_failures(const Wait& wait) {
         // Acquire, pairs with Executor::fail: what it did before is visible to is_over.
         if (life.inbox && life.inbox->board().failed.load(std::memory_order_acquire) != 0 && looks_ > 1 &&
             !wait.is_over())
-            throw_lost(life.rank, "it has given up a call");
+            throw PeerLost::given_up(rank_, life.rank);
 }
 
 /// Who left in order is missed only by who waits for it.
@@ -52,12 +54,17 @@ void Watch::look_for_deaths(const Wait& wait) {
         const auto& [rank, process, inbox] = host_.lives[i];
         const bool left = inbox && inbox->board().left.load(std::memory_order_acquire) != 0;
         if (ends[i].revents != 0 && (!left || wait.is_for(rank)) && looks_ > 1 && !wait.is_over())
-            throw_lost(rank, "its process has ended");
+            throw PeerLost::of(rank_, rank, "its process has ended");
     }
 }
 
-void Watch::throw_lost(int rank, const char* why) const {
-    throw PeerLost("rank " + std::to_string(rank_) + " lost rank " + std::to_string(rank) + ": " + why);
+void Watch::throw_late(const Wait& wait) const {
+    const auto late = wait.ranks();
+    std::string names;
+    for (const auto rank : late) names += (names.empty() ? "rank " : ", rank ") + std::to_string(rank);
+    throw DeadlineExceeded("rank " + std::to_string(rank_) + " has waited for " + names + " in call " +
+                               std::to_string(wait.call),
+                           late, "");
 }
 
 }  // namespace unisono

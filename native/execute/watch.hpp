@@ -3,6 +3,7 @@
 #include <chrono>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "execute/host.hpp"
 
@@ -21,7 +22,8 @@ class Watch {
     /// What a rank waits for.
     struct Wait {
         std::function<bool(int)> is_for;           // this rank?
-        std::function<std::string()> description;  // for whom, and in which call
+        std::function<std::vector<int>()> ranks;   // all of them
+        std::uint64_t call;
         std::function<bool()> is_over;             // by now?
     };
 
@@ -34,7 +36,7 @@ class Watch {
     bool alarm_rings() const;
     void look_for_failures(const Wait& wait);
     void look_for_deaths(const Wait& wait);
-    [[noreturn]] void throw_lost(int rank, const char* why) const;
+    [[noreturn]] void throw_late(const Wait& wait) const;
 
     int rank_;
     const Host& host_;

@@ -1,8 +1,19 @@
 """Everything that unisono raises on purpose."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+
 
 class UnisonoError(Exception):
     """Base of every error that unisono raises."""
+
+    ranks: Sequence[int] = ()
+    """The ranks that it is about, where these are known."""
+
+    reason: str = ""
+    second_hand: bool = False
+    """Another rank has given up before, and knows more."""
 
 
 class ConfigError(UnisonoError):

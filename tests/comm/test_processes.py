@@ -98,7 +98,7 @@ def test_a_killed_rank_is_noticed_by_all_others(algorithm: str, links: str, tmp_
     for rank in (0, 2, 3):
         since, _, text = (tmp_path / f"survivor-{rank}").read_text().partition(" ")
         assert float(since) < 10  # within a second on a quiet machine
-        assert re.match(r"rank [023] lost rank 1:", text), "the first who noticed it has told the others"
+        assert re.match(r"rank [023] .* lost rank 1 ", text), "the first who noticed it has told the others"
 
 
 def test_a_deadline_says_who_is_awaited() -> None:
@@ -108,7 +108,7 @@ def test_a_deadline_says_who_is_awaited() -> None:
             if comm.rank == 0:
                 time.sleep(1)
                 return ""
-            with pytest.raises(DeadlineExceeded, match="rank 1 has waited for rank 0") as caught:
+            with pytest.raises(DeadlineExceeded, match="rank 1 .* has waited .* s for rank 0") as caught:
                 comm.allreduce(np.ones(3), deadline=0.2)
             return str(caught.value)
 

@@ -14,11 +14,11 @@ from .._native import Executor, Inbox, Ticket
 from ..errors import ConfigError
 from ..schedule.layout import EqualBlocks, UnequalBlocks
 from . import objects
-from .alarm import Alarm
 from .arguments import counts_of_rows, seconds, whole
 from .arrays import Array, is_value, new_array, readable, writable
 from .call import Call
 from .handle import Done, Handle, Started, Submitted
+from .lookout import Lookout
 from .plans import Sharing
 from .prepared import Shape
 from .requests import Collective, Exchange, Steps, finished, one_call, steps_of
@@ -36,7 +36,8 @@ def in_one_turn(method: Callable[Concatenate[Communicator, P], T]) -> Callable[C
 
     @wraps(method)
     def in_turn(comm: Communicator, /, *arguments: P.args, **options: P.kwargs) -> T:
-        return comm._runner.in_turn(lambda: method(comm, *arguments, **options), method.__name__)
+        seconds = comm._seconds(options.get("deadline"))  # type: ignore[arg-type]
+        return comm._runner.in_turn(lambda: method(comm, *arguments, **options), method.__name__, seconds)
 
     return in_turn
 
@@ -61,7 +62,7 @@ class Communicator:
         allow_pickle: bool = False,
         inbox: Inbox | None = None,
         sharing: Sharing | None = None,
-        alarm: Alarm | None = None,
+        lookout: Lookout | None = None,
         on_close: Callable[[], None] = lambda: None,
         regroup: Callable[[Communicator, list[int]], Communicator | None] = lambda comm, members: None,
         track: Track | None = None,
@@ -71,7 +72,7 @@ class Communicator:
         self.links = links or []  # by rank: how it is reached, "shm" or "tcp"; "self" is this one
         self.deadline = deadline
         self.allow_pickle = allow_pickle
-        self._runner = Runner(executor, rank, size, sharing=sharing, alarm=alarm, track=track)
+        self._runner = Runner(executor, rank, size, sharing=sharing, lookout=lookout, track=track)
         self._inbox = inbox
         self._sharing = "none" if sharing is None else "direct" if sharing.direct else "staged"
         self._regroup = regroup

@@ -96,6 +96,12 @@ class Control:
         for channel in self.channels.values():
             with suppress(Exception):
                 next(channel.send(Kind.BYE, {}), None)  # goes if there is room for it; nobody waits
+        self.hang_up()
+
+    def hang_up(self) -> None:
+        """Without a word."""
+        self.closed = True
+        for channel in self.channels.values():
             channel.close()
 
     def read(self, rank: int, *expected: Kind) -> Talk[Frame]:

@@ -49,6 +49,16 @@ class Kind(IntEnum):
     MESSAGE = 48
     ABORT = 49
     BYE = 50
+    # failures
+    REPORT = 64
+    VERDICT_OF_ALL = 65
+    LONG_WAIT = 66
+    ASK = 67
+    ANSWER = 68
+    # to begin again
+    PART = 80
+    PRESENT = 81
+    WHOLE = 82
 
 
 class Closed(Exception):

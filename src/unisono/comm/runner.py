@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable
+from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -13,11 +14,12 @@ from .._native import Executor, LinkPlan
 from ..errors import ConfigError
 from ..schedule.conditions import COLLECTIVES
 from ..trace.record import Kind
-from .alarm import Alarm
 from .arrays import Array
 from .call import layout_key
+from .explanation import Explanation
 from .flight import Flight
 from .in_flight import keep, stop_at_exit
+from .lookout import Lookout
 from .plans import Arithmetic, Sharing
 from .prepared import Preparation, Prepared
 from .requests import Collective, Exchange, Request
@@ -42,7 +44,7 @@ class Runner:
         size: int,
         *,
         sharing: Sharing | None = None,
-        alarm: Alarm | None = None,
+        lookout: Lookout | None = None,
         track: Track | None = None,
     ) -> None:
         self.rank, self.size = rank, size
@@ -51,9 +53,10 @@ class Runner:
         self._executor: Executor | None = executor
         self._preparation = Preparation(rank, size, sharing)
         self._prepared: dict[tuple[Any, ...], Prepared] = {}
-        self._alarm = alarm
+        self._explanation = Explanation(executor, self.flight, rank, lookout)
         self._turn = threading.RLock()
         self._has_turn: int | None = None  # the thread whose calls run now
+        self._until: float | None = None  # by when they have to be through
         self._order = threading.Lock()
         self._pool: ThreadPoolExecutor | None = None
         self._worker: int | None = None
@@ -80,8 +83,7 @@ class Runner:
         if self._pool is not None:
             self._pool.shutdown()
         with self._turn:
-            if self._ticket is not None:
-                self._ticket.wait(None)
+            self._finish_all()
             self._executor = None
             if self._track:
                 self._track.close()
@@ -89,19 +91,21 @@ class Runner:
     def run(self, request: Request) -> None:
         """Run one call: here and now, or after those that are under way."""
         site = self._caller()
-        self.in_turn(lambda: self._run(request, site), request.name)
+        self.in_turn(lambda: self._run(request, site), request.name, request.deadline)
 
     def start(self, request: Request) -> Ticket | Future[None]:
         """Run one call after all that were started before, and come back at once."""
         site = self.flight.sites.caller(depth=3)
-        if not self._pool_is_busy() and self._turn.acquire(blocking=False):
+        self._explanation.raise_news()
+        idle = not self._pool_is_busy() and not self._explanation.has_to_begin_again
+        if idle and self._turn.acquire(blocking=False):
             try:
                 ticket = self._issue(request, site, later=True)
                 assert ticket is not None, "it was asked for"
                 return ticket
             finally:
                 self._turn.release()
-        return self._submit(lambda: self._run(request, site))
+        return self._submit(lambda: self.in_turn(lambda: self._run(request, site), request.name, request.deadline))
 
     def start_several(self, function: Callable[[], T]) -> Future[T]:
         """Run a function, which makes calls, after all that was started before."""
@@ -115,30 +119,38 @@ class Runner:
 
     def explain(self, error: BaseException, call: str) -> BaseException:
         """What to raise where a call ended with this error."""
-        return self._alarm.explain(error, call) if self._alarm else error
+        return self._explanation.of(error, call)
 
-    def in_turn(self, function: Callable[[], T], call: str) -> T:
+    def in_turn(self, function: Callable[[], T], call: str, seconds: float) -> T:
         """Run a function, which makes calls, here and now, unless others that make several are under way.
 
         No call of another thread comes in between. Who has the turn already goes on: to wait for those others, which
-        wait for the turn, would never end.
+        wait for the turn, would never end. All calls of the function together have so many seconds.
         """
-        if self._alarm and self._alarm.cause:
-            raise self._alarm.cause
+        self._explanation.raise_news()
         try:
             if self._pool_is_busy() and threading.get_ident() not in (self._worker, self._has_turn):
-                return self._submit(lambda: self.in_turn(function, call)).result()
+                return self._submit(lambda: self.in_turn(function, call, seconds)).result()
             with self._turn:
-                before, self._has_turn = self._has_turn, threading.get_ident()
+                if self._has_turn == threading.get_ident():  # part of another function's turn
+                    return function()
+                self._has_turn, self._until = threading.get_ident(), monotonic() + seconds
                 try:
+                    if self._explanation.has_to_begin_again:
+                        self._finish_all()
+                        self._explanation.begin_again(self._until)
                     return function()
                 finally:
-                    self._has_turn = before
+                    self._has_turn, self._until = None, None
         except BaseException as error:
             cause = self.explain(error, call)
             if cause is error:
                 raise
             raise cause from None
+
+    def _finish_all(self) -> None:
+        if self._ticket is not None:
+            self._ticket.wait(None)
 
     def _pool_is_busy(self) -> bool:
         return self._last is not None and not self._last.done()
@@ -181,7 +193,7 @@ class Runner:
             source.values.nbytes,
             target.address,
             target.values.nbytes,
-            request.deadline,
+            request.deadline if later or self._until is None else min(request.deadline, self._until - monotonic()),
             self.flight.number_of(ready.kind),
             site,
             ready.nbytes,

@@ -13,8 +13,8 @@ import numpy as np
 
 from ..config import LOOPBACK, Settings, parse_address, read_settings
 from ..errors import ConfigError, UnisonoError
-from .alarm import Alarm
 from .introduction import introduce_ranks
+from .lookout import Lookout
 from .rendezvous import listen
 from .verdict import tell_launcher
 from .wiring import Wiring, wire
@@ -77,7 +77,7 @@ def join(
     wiring = wire(settings, share_inbox)
     if settings.verbose and wiring.rank == 0:
         print(f"unisono: {wiring.summary()}", file=sys.stderr, flush=True)
-    alarm = Alarm(wiring.control)
+    lookout = Lookout(wiring.control)
     try:
         if wiring.traced:
             track = begin_trace(settings, wiring, trace)
@@ -89,18 +89,18 @@ def join(
             list(wiring.inboxes.items()),
             [(peer, sock.detach()) for peer, streams in wiring.sockets.items() for sock in streams],
             list(wiring.pids.items()),
-            alarm.descriptor,
+            lookout.descriptor,
             ranks_on_host=len(wiring.local_ranks),
         )
         sharing = agree_on_sharing(executor, wiring, staged=settings.links == "staged")
     except BaseException:
-        alarm.close()
+        lookout.close()
         wiring.close()
         raise
 
     def close() -> None:
         executor.leave()
-        alarm.close()
+        lookout.close()
         wiring.close()
 
     return Communicator(
@@ -114,7 +114,7 @@ def join(
         allow_pickle=allow_pickle,
         inbox=inbox,
         sharing=sharing,
-        alarm=alarm,
+        lookout=lookout,
         on_close=close,
         regroup=Regroup(settings, track),
         track=track,

@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "base/error.hpp"
-#include "execute/mismatch.hpp"
+#include "base/error.hpp"
 #include "expect.hpp"
 #include "transport/shm/ring_link.hpp"
 

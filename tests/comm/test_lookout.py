@@ -116,7 +116,7 @@ def test_waiting_for_a_handle_can_be_interrupted_and_the_process_ends() -> None:
     assert time.monotonic() - begin < 20  # not the 300 s that a call has
 
 
-def test_an_alarm_leaves_no_thread_and_no_descriptor() -> None:
+def test_a_lookout_leaves_no_thread_and_no_descriptor() -> None:
     def job() -> bool:
         unisono.init().close()  # what stays open in a process after the first time
         before = len(os.listdir("/proc/self/fd")), threading.active_count()
@@ -151,4 +151,6 @@ def test_a_deadline_of_one_rank_is_told_to_all_others(links: str) -> None:
     answers = unisono.launch(job, 4, timeout=60)
     assert all(took < 2.5 for took, _ in answers[:3])
     assert len({words for _, words in answers}) == 1
-    assert answers[0][1].startswith("rank 0 has waited for rank")
+    assert answers[0][1].startswith("rank 0 (host ")
+    assert re.search(r"has waited 0\.\d+ s for .*in call 1, allreduce ring of 80 bytes", answers[0][1])
+    assert re.search(r"Rank 3 is at \S+test_lookout.py:\d+ in job, after call 0, barrier", answers[0][1])

@@ -1,0 +1,189 @@
+"""Where it is decided why a call failed: on rank 0, for all ranks; on a rank that has lost rank 0, for itself.
+
+Several ranks may see the same failure, and some only its consequences. The first that saw it counts; the others' words
+are asked for where they help: which call each makes, from which line, and where those are that have not come.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from time import monotonic
+from typing import Any, Protocol
+
+from . import words
+from .conversation import Talk, pause
+from .frames import Frame, Garbled, Kind
+from .incident import Report, Status, Verdict, packed, unpacked_report, unpacked_status
+
+PATIENCE = 0.25  # for somebody who knows more of a rank that is gone
+PATIENCE_WITH_THE_LIVING = 0.6  # a rank that has given up a call is about to say why
+SECONDS_TO_ANSWER = 0.3
+LOOK = 0.005
+
+
+class Office(Protocol):
+    """What the desk needs of the rank that it is on."""
+
+    rank: int
+    size: int
+    names: words.Names
+    gone: set[int]
+    left: dict[int, Status]
+
+    @property
+    def epoch(self) -> int: ...
+    @property
+    def verdict(self) -> Verdict | None: ...
+    @property
+    def peers(self) -> list[int]: ...
+    def status(self, sequence: int | None = None) -> Status: ...
+    def begin(self, talk: Talk[None]) -> None: ...
+    def post(self, rank: int, kind: Kind, body: dict[str, Any]) -> None: ...
+    def decide(self, verdict: Verdict) -> None: ...
+    def here(self, tag: str, ranks: list[int]) -> None: ...
+    def whole(self, tag: str, values: list[Any]) -> None: ...
+
+
+class Desk:
+    """Takes reports, gives verdicts. Everything here runs in the thread of the lookout."""
+
+    def __init__(self, office: Office) -> None:
+        self._office = office
+        self._reports: list[Report] = []
+        self._deciding = False
+        self._questions = 0
+        self._answers: dict[int, Status] = {}
+        self._parts: dict[str, dict[int, Any]] = {}
+        self._told: set[tuple[int, int | None]] = set()  # of long waits: epoch and call
+
+    def heard(self, rank: int, frame: Frame) -> None:
+        if frame.kind is Kind.REPORT:
+            self.hear(unpacked_report(frame.body))
+        elif frame.kind is Kind.LONG_WAIT:
+            self.tell_of_long_wait(unpacked_report(frame.body))
+        elif frame.kind is Kind.PART:
+            self.take_part(rank, frame.get("tag", str), frame.body.get("value"))
+        elif frame.kind is Kind.ANSWER:
+            body = dict(frame.body)
+            if body.pop("number", None) == self._questions:
+                self._answers[rank] = unpacked_status(body)
+        else:
+            raise Garbled(f"{frame.kind.name} is not expected")
+
+    def hear(self, report: Report) -> None:
+        """A call failed, as a rank saw it."""
+        office = self._office
+        if report.epoch != office.epoch or not all(0 <= rank < office.size for rank in report.ranks):
+            return
+        if office.verdict and (office.verdict.is_final or not set(report.ranks) & (office.gone | set(office.left))):
+            return
+        self._reports.append(report)
+        if not self._deciding:
+            self._deciding = True
+            office.begin(self._decide())
+
+    def lose(self, rank: int, why: str) -> None:
+        """A rank is gone. Somebody may know more about it."""
+        office = self._office
+        status = office.status()
+        call = status.last if status.in_call else None
+        self.hear(Report(office.epoch, office.rank, "PeerLost", [rank], why, second_hand=True, call=call))
+
+    def miss(self, rank: int) -> None:
+        """A rank has left, though all have to begin again."""
+        office = self._office
+        self.hear(Report(office.epoch, office.rank, "PeerLost", [rank], "it has closed its communicator"))
+
+    def take_part(self, rank: int, tag: str, value: Any) -> None:
+        office = self._office
+        parts = self._parts.setdefault(tag, {})
+        parts[rank] = value
+        present = sorted(parts)
+        if len(parts) < office.size:
+            office.here(tag, present)
+            for other in present:
+                if other != office.rank:
+                    office.post(other, Kind.PRESENT, {"tag": tag, "ranks": present})
+            return
+        values = [parts[other] for other in present]
+        self._parts = {}
+        for other in office.peers:
+            office.post(other, Kind.WHOLE, {"tag": tag, "values": values})
+        office.whole(tag, values)
+
+    def tell_of_long_wait(self, report: Report) -> None:
+        """Once for a call, whoever waits."""
+        number = (report.epoch, report.call.sequence if report.call else None)
+        if report.epoch == self._office.epoch and number not in self._told and not self._office.verdict:
+            self._told.add(number)
+            self._office.begin(self._say_who_is_late(report))
+
+    def _say_who_is_late(self, report: Report) -> Talk[None]:
+        while self._deciding:  # it asks questions of its own
+            yield pause(LOOK)
+        statuses = yield from self._ask(report)
+        if not self._office.verdict:
+            print(f"unisono: {words.of_long_wait(report, statuses, self._office.names)}", file=sys.stderr, flush=True)
+
+    def _decide(self) -> Talk[None]:
+        began, office = monotonic(), self._office
+        while all(report.second_hand for report in self._reports):
+            about = {rank for report in self._reports for rank in report.ranks}
+            if monotonic() > began + (PATIENCE if about & office.gone else PATIENCE_WITH_THE_LIVING):
+                break
+            yield pause(LOOK)
+        report = self._first_cause()
+        statuses: Mapping[int, Status] = {}
+        if report.error in ("DeadlineExceeded", "MismatchError"):
+            statuses = yield from self._ask(report)
+        verdict = self._judge(report, statuses)
+        self._reports, self._deciding = [], False
+        if office.rank == 0:
+            for rank in office.peers:
+                office.post(rank, Kind.VERDICT_OF_ALL, packed(verdict))
+        office.decide(verdict)
+
+    def _first_cause(self) -> Report:
+        """Not of a rank that only followed another one: it has reported something itself."""
+        own = {report.by for report in self._reports}
+        order: list[Callable[[Report], bool]] = [
+            lambda report: not report.second_hand and not own.intersection(report.ranks),
+            lambda report: not report.second_hand,
+            lambda report: bool(self._office.gone.intersection(report.ranks)),
+        ]
+        for wanted in order:
+            for report in self._reports:
+                if wanted(report):
+                    return report
+        return self._reports[0]
+
+    def _ask(self, report: Report) -> Talk[dict[int, Status]]:
+        """Everybody: what do you do, and what do you know of that call?"""
+        office, sequence = self._office, report.call.sequence if report.call else None
+        self._questions += 1
+        self._answers = {office.rank: office.status(sequence)}
+        asked = [rank for rank in office.peers if office.rank == 0 and rank not in office.gone | set(office.left)]
+        for rank in asked:
+            office.post(rank, Kind.ASK, {"number": self._questions, "sequence": sequence})
+        until = monotonic() + SECONDS_TO_ANSWER
+        while len(self._answers) <= len(asked) and monotonic() < until:
+            yield pause(LOOK)
+        return dict(self._answers)
+
+    def _judge(self, report: Report, statuses: Mapping[int, Status]) -> Verdict:
+        office, names = self._office, self._office.names
+        lost = office.gone | set(office.left)
+        error, ranks = report.error, report.ranks
+        if error == "Interrupted":
+            error, ranks, message = "PeerLost", [report.by], words.of_interrupt(report, names)
+        elif error == "MismatchError":
+            message = words.of_mismatch(report, statuses, names)
+        elif error == "DeadlineExceeded":
+            ranks = words.late(report, statuses)
+            lost |= {rank for rank in ranks if rank not in statuses}
+            message = words.of_deadline(report, statuses, names)
+        else:
+            lost |= set() if report.second_hand else set(ranks)
+            message = words.of_lost(report, names)
+        return Verdict(report.epoch, error, message, list(ranks), sorted(lost))

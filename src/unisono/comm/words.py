@@ -1,0 +1,120 @@
+"""What a person is told about a failure: who, what, where, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from .incident import CallFacts, Report, Status
+
+SAME_CALLS = "All ranks have to make the same calls, with the same arguments and in the same order."
+
+
+class Names:
+    """Who the ranks are: ``rank 2 (host a, pid 4711)``, and what they said when they left."""
+
+    def __init__(self, names: Sequence[str], left: Mapping[int, Status]) -> None:
+        self._names, self._left = names, left
+
+    def __getitem__(self, rank: int) -> str:
+        return self._names[rank]
+
+    def all(self, ranks: Sequence[int]) -> str:
+        return _list([self[rank] for rank in ranks])
+
+    def left(self, rank: int) -> Status | None:
+        return self._left.get(rank)
+
+
+def of_lost(report: Report, names: Names) -> str:
+    """A rank is gone."""
+    by = names[report.by]
+    reasons = [f"{by} lost {names.all(report.ranks)}: {report.reason or 'it cannot be reached'}"]
+    for rank in report.ranks:
+        if status := names.left(rank):
+            after = f" after {status.last}" if status.last else " before its first call"
+            reasons[0] = f"{by} lost {names[rank]}: it has closed its communicator{after}"
+    return ". ".join([*reasons, *_where(report)]) + "."
+
+
+def of_interrupt(report: Report, names: Names) -> str:
+    """A rank was told to stop, as by Ctrl-C."""
+    return f"{names[report.by]} was interrupted in {report.reason}"
+
+
+def of_deadline(report: Report, statuses: Mapping[int, Status], names: Names) -> str:
+    """A rank waited for too long; also where those are that it waited for."""
+    place = f", in {report.call}{_round(report)}" if report.call else ""
+    parts = [f"{names[report.by]} has waited {report.waited:.3g} s for {names.all(report.ranks)}{place}"]
+    parts += [whereabouts(rank, statuses.get(rank), report.call, names) for rank in late(report, statuses)]
+    return ". ".join(parts) + "."
+
+
+def of_mismatch(report: Report, statuses: Mapping[int, Status], names: Names) -> str:
+    """Ranks make different calls; which, and from where."""
+    kinds: dict[str, list[int]] = {}
+    for rank, status in sorted(statuses.items()):
+        made = status.asked or (status.last if report.call and report.call.sequence is None else None)
+        kinds.setdefault(_of_call(made), []).append(rank)
+    number = "" if not report.call or report.call.sequence is None else f" {report.call.sequence}"
+    ours = [f"{what} on {_list([f'rank {rank}' for rank in ranks])}" for what, ranks in kinds.items()]
+    if len(ours) < 2:
+        return f"{report.reason}. {_of_call(report.call)} on rank {report.by}. {SAME_CALLS}"
+    return f"The ranks make different calls: call{number} is {', but '.join(ours)}. {SAME_CALLS}"
+
+
+def of_long_wait(report: Report, statuses: Mapping[int, Status], names: Names) -> str:
+    """What rank 0 says of a call that takes long, though nothing has failed yet."""
+    waiting = [rank for rank, status in sorted(statuses.items()) if _is_in(status, report.call)]
+    who = _list([f"rank {rank}" for rank in waiting or [report.by]])
+    be = "has" if len(waiting or [report.by]) == 1 else "have"
+    missing = late(report, statuses)
+    parts = [f"{who} {be} waited {report.waited:.0f} s for {names.all(missing)}, in {report.call}"]
+    parts += [whereabouts(rank, statuses.get(rank), report.call, names) for rank in missing]
+    return ". ".join(parts) + "."
+
+
+def late(report: Report, statuses: Mapping[int, Status]) -> list[int]:
+    """Who has not come to the call; if all have, those that are waited for. Not those who wait for others, too."""
+    if report.call and report.call.sequence is not None:
+        absent = [rank for rank, status in sorted(statuses.items()) if not _has_come(status, report.call)]
+        absent += [rank for rank in report.ranks if rank not in statuses and rank not in absent]
+        if absent:
+            return sorted(absent)
+    return report.ranks
+
+
+def whereabouts(rank: int, status: Status | None, call: CallFacts | None, names: Names) -> str:
+    """``Rank 3 is at data.py:17 in load, after call 811, barrier at train.py:40``."""
+    if left := names.left(rank):
+        return f"Rank {rank} has closed its communicator, after {left.last or 'no call at all'}"
+    if status is None:
+        return f"Rank {rank} does not answer: it is stopped, unreachable or busy outside of Python"
+    line = f"at {status.line}" if status.line else "alive"
+    if status.in_call:
+        return f"Rank {rank} is {line}, for {status.since:.3g} s in {status.last}"
+    return f"Rank {rank} is {line}, after {status.last or 'no call at all'}"
+
+
+def _where(report: Report) -> list[str]:
+    return [f"Rank {report.by} was in {report.call}{_round(report)}"] if report.call else []
+
+
+def _round(report: Report) -> str:
+    return f", in {report.round}" if report.round else ""
+
+
+def _of_call(call: CallFacts | None) -> str:
+    return f"{call.what}{f' at {call.where}' if call.where else ''}" if call else "not made yet"
+
+
+def _has_come(status: Status, call: CallFacts) -> bool:
+    last = status.last.sequence if status.last else None
+    return last is not None and call.sequence is not None and last >= call.sequence
+
+
+def _is_in(status: Status, call: CallFacts | None) -> bool:
+    return bool(status.in_call and call and status.last and status.last.sequence == call.sequence)
+
+
+def _list(words: Sequence[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}" if words else "nobody"
