@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -15,7 +17,8 @@ struct CallFailed : std::runtime_error {
 
     std::vector<int> ranks;  // that it is about
     std::string reason;
-    bool second_hand = false;  // another rank has given up before, and knows more
+    bool second_hand = false;               // another rank has given up before, and knows more
+    std::optional<std::uint64_t> sequence;  // the call in which it began, if that was an earlier one
 };
 
 /// A peer died or can no longer be reached.

@@ -1,4 +1,5 @@
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -19,6 +20,7 @@ void raise(const char* name, const CallFailed& failed) {
     error.attr("ranks") = failed.ranks;
     error.attr("reason") = failed.reason;
     error.attr("second_hand") = failed.second_hand;
+    error.attr("sequence") = failed.sequence;
     PyErr_SetObject(error.type().ptr(), error.ptr());
 }
 

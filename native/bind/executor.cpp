@@ -2,6 +2,7 @@
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/tuple.h>
@@ -180,13 +181,12 @@ void executor(nb::module_& module) {
     core.def(
             "__init__",
             [](Core* self, int rank, int size, const HeldInbox* own, const Descriptors& inboxes,
-               const Descriptors& sockets, const Processes& processes, int alarm, int ranks_on_host) {
+               const Descriptors& sockets, const Processes& processes, int ranks_on_host) {
                 const auto inbox = own == nullptr ? nullptr : own->value;
                 const auto theirs = open(inboxes);
                 let_others_read();
                 Host host{.own = inbox,
                           .lives = lives(processes, theirs),
-                          .alarm = alarm < 0 ? Fd() : duplicate(alarm),
                           .neighbours = neighbours(size, inbox, theirs, processes),
                           .more_ranks_than_cores =
                               ranks_on_host > static_cast<int>(std::thread::hardware_concurrency())};
@@ -194,11 +194,10 @@ void executor(nb::module_& module) {
                                                            std::move(host))};
             },
             nb::arg("rank"), nb::arg("size"), nb::arg("inbox").none(), nb::arg("inboxes"), nb::arg("sockets"),
-            nb::arg("processes"), nb::arg("alarm"), nb::arg("ranks_on_host"),
+            nb::arg("processes"), nb::arg("ranks_on_host"),
             "Takes over sockets, maps the peers' inboxes and watches their processes: pairs of peer and "
             "descriptor, or process number. Several sockets of a peer share its bytes, in the order that "
-            "both "
-            "ends agreed on. Calls fail while the alarm, a descriptor of the caller's, is readable.")
+            "both ends agreed on.")
         .def(
             "busy", [](const Core& self) { return self.calls->busy(); }, "Is a call under way?")
         .def(
@@ -221,6 +220,16 @@ void executor(nb::module_& module) {
                 return std::make_pair(self.executor->sequence(), self.executor->sent_over_links());
             },
             "The number of the next call of all ranks, and the bytes that were sent to each over links.")
+        .def(
+            "give_up_from",
+            [](const Core& self, std::optional<std::uint64_t> sequence) {
+                self.executor->give_up_from(sequence);
+            },
+            nb::arg("sequence").none(),
+            "That call of all ranks and those after it fail soon, here too; None means any.")
+        .def(
+            "give_up_nothing", [](const Core& self) { self.executor->give_up_nothing(); },
+            "Calls may succeed again.")
         .def("begin_again", &begin_again, nb::arg("sent_to_this"), nb::arg("sequence"), nb::arg("deadline"),
              "After a call failed everywhere: drops what is still on its way, and counts calls from there.")
         .def("counters", &counters, "Calls, and bytes sent to and received from every rank.");

@@ -41,7 +41,7 @@ void Executor::run(const LinkPlan& plan, const Request& request, const std::func
 void Executor::run(const SharedPlan& plan, const Request& request, const std::function<void()>& interrupt) {
     run(plan.arithmetic, request, sequence_, [&](const Request& ready) {
         const auto interrupted = stoppable(interrupt);
-        Watch watch(rank_, host_, ready.deadline, interrupted);
+        Watch watch(rank_, host_, watched(ready, false), interrupted);
         SharedRun(host_.neighbours, rank_, plan, ready, {counters_.sent, counters_.received},
                   {patience(ready), watch, *recorder_})
             .go();
@@ -65,6 +65,11 @@ void Executor::run(const Arithmetic& arithmetic, Request request, std::uint64_t 
                arithmetic.divisor);
     recording.succeed();
     ++counters_.calls;
+}
+
+Watch::Call Executor::watched(const Request& request, bool pairwise) const {
+    return {sequence_, pairwise ? Turn::of_two(sequence_) : Turn::of_all(sequence_), request.deadline,
+            failed_};
 }
 
 std::function<void()> Executor::stoppable(const std::function<void()>& interrupt) const {

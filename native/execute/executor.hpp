@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -54,6 +55,13 @@ class Executor {
     void begin_again(std::span<const std::uint64_t> sent_to_this, std::uint64_t sequence,
                      Clock::time_point deadline, const std::function<void()>& interrupt);
 
+    /// From another thread: that call of all ranks, and all later ones, are to be left, and earlier ones,
+    /// too, if they come to nothing. Without a number, all are.
+    void give_up_from(std::optional<std::uint64_t> sequence) {
+        failed_.store(sequence ? Turn::of_all(*sequence) : 0, std::memory_order_release);
+    }
+    void give_up_nothing() { failed_.store(Turn::never, std::memory_order_release); }
+
     /// From another thread: the call under way fails soon, and so do all others.
     void stop() { stopped_.store(true, std::memory_order_relaxed); }
 
@@ -73,6 +81,7 @@ class Executor {
     /// Runs a call with what has to be computed before and after it.
     template <class Go>
     void run(const Arithmetic& arithmetic, Request request, std::uint64_t sequence, Go go);
+    Watch::Call watched(const Request& request, bool pairwise) const;
     std::function<void()> stoppable(const std::function<void()>& interrupt) const;
     Array premultiplied(const Arithmetic& arithmetic, Array in);
     void discard(int peer, std::uint64_t sent, const std::function<void()>& look_up);
@@ -91,6 +100,7 @@ class Executor {
     std::vector<std::uint64_t> received_in_pairs_;  // messages from each peer in pairwise calls
     bool broken_ = false;
     std::atomic<bool> stopped_ = false;
+    std::atomic<std::uint64_t> failed_ = Turn::never;
 };
 
 }  // namespace unisono

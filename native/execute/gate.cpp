@@ -51,7 +51,7 @@ void Gate::signal(std::uint64_t step) {
 }
 
 bool Gate::has_signalled() const {
-    return Moment::call(line_.progress.load(std::memory_order_relaxed)) == call_;
+    return line_.progress.load(std::memory_order_relaxed) >= Moment::of(call_, 1);
 }
 
 void Gate::wait_for(int peer, std::uint64_t step) {
@@ -111,13 +111,21 @@ void Gate::give_the_core_away_until(int peer, const Line& line, std::uint64_t mo
     }
 }
 
+/// Two ranks may wait for each other's first signal, because they make different calls: each has to see that.
+void Gate::show_that_it_has_entered() {
+    // Releases the fingerprint to compare().
+    if (!has_signalled()) line_.progress.store(Moment::of(call_, 0), std::memory_order_release);
+}
+
 void Gate::look_up(int peer, const Line& line, std::uint64_t moment) {
     if (!waiting_.watch.is_time()) return;
     waiting_.recorder.update_wait(Clock::now());
-    if (&line == &line_of(peer)) compare(peer);
-    waiting_.watch.look(
-        {[&](int rank) { return rank == peer; },
-         [&] { return std::vector<int>{peer}; }, call_ - 1, [&] { return reached(peer, line, moment); }});
+    if (&line == &line_of(peer)) {
+        show_that_it_has_entered();
+        compare(peer);
+    }
+    waiting_.watch.look({[&](int rank) { return rank == peer; }, [&] { return std::vector<int>{peer}; },
+                         [&] { return reached(peer, line, moment); }});
 }
 
 }  // namespace unisono

@@ -27,7 +27,7 @@ class Gate {
     /// Board). Tells the others where the arrays are, with the first signal.
     void enter(Whereabouts in, Whereabouts out);
 
-    /// This rank has come to a step; steps count from 1.
+    /// This rank has come to a step; steps count from 1. Step 0 is told by who waits for long: see look_up.
     void signal(std::uint64_t step);
     bool has_signalled() const;
 
@@ -42,6 +42,7 @@ class Gate {
   private:
     void wait_until(int peer, const Line& line, std::uint64_t moment);
     void give_the_core_away_until(int peer, const Line& line, std::uint64_t moment);
+    void show_that_it_has_entered();
     void look_up(int peer, const Line& line, std::uint64_t moment);
     bool reached(int peer, const Line& line, std::uint64_t moment);
     Neighbour& neighbour(int peer) const { return neighbours_.ranks[static_cast<std::size_t>(peer)]; }

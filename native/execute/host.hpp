@@ -21,7 +21,6 @@ struct Host {
     std::shared_ptr<Inbox> own;
     /// Of the other ranks here: memory does not tell when the process that wrote to it dies.
     std::vector<Life> lives = {};
-    Fd alarm = {};               // readable when a rank has given up, wherever it is
     Neighbours neighbours = {};  // all ranks, if they share memory, otherwise none
     bool more_ranks_than_cores = false;
 };

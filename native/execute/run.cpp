@@ -51,7 +51,7 @@ void Executor::Run::go(const std::function<void()>& interrupt) {
     for (const auto& lane : lanes_) links.push_back(lane.link->get());
     Waiter waiter(links, executor_.patience(request_));
     auto& recorder = *executor_.recorder_;
-    Watch watch(executor_.rank_, executor_.host_, request_.deadline, interrupt);
+    Watch watch(executor_.rank_, executor_.host_, executor_.watched(request_, plan_.pairwise), interrupt);
     const auto gate = announce(watch);
     while (remaining_ > 0) {
         if (step()) {
@@ -149,17 +149,24 @@ bool Executor::Run::receive_header(Lane& lane, std::int32_t message) {
     const auto expected = number_of_call(lane.traffic->peer, false);
     if (frame.sequence != expected || frame.fingerprint != plan_.fingerprint ||
         frame.bytes != message_bytes_[index(message)])
-        throw Mismatch("rank " + std::to_string(lane.traffic->peer) + " is in " + describe(frame.sequence) +
-                       " and sends " + std::to_string(frame.bytes) + " bytes, rank " +
-                           std::to_string(executor_.rank_) + " is in " + describe(expected) + " and awaits " +
-                           std::to_string(message_bytes_[index(message)]) +
-                           ": all ranks have to make the same calls with the same arguments in the same "
-                           "order",
-                       {lane.traffic->peer}, "");
+        throw_mismatch(lane, frame, expected, message_bytes_[index(message)]);
     lane.header_received = 0;
     lane.receiving = message;
     executor_.recorder_->arrived(lane.traffic->peer);
     return true;
+}
+
+void Executor::Run::throw_mismatch(const Lane& lane, const Frame& frame, std::uint64_t expected,
+                                   std::uint64_t bytes) const {
+    const auto peer = lane.traffic->peer;
+    Mismatch mismatch("rank " + std::to_string(peer) + " is in " + describe(frame.sequence) + " and sends " +
+                          std::to_string(frame.bytes) + " bytes, rank " + std::to_string(executor_.rank_) +
+                          " is in " + describe(expected) + " and awaits " + std::to_string(bytes) +
+                          ": all ranks have to make the same calls with the same arguments in the same order",
+                      {peer}, "");
+    // What was sent in an earlier call, and not taken there, shows that that one was different.
+    if (!plan_.pairwise && frame.sequence < expected) mismatch.sequence = frame.sequence;
+    throw mismatch;
 }
 
 bool Executor::Run::receive_block(Lane& lane, std::int32_t row) {
@@ -297,8 +304,8 @@ void Executor::Run::begin_wait() const {
 void Executor::Run::look_up(Watch& watch, const std::optional<Gate>& gate) const {
     if (!watch.is_time()) return;
     executor_.recorder_->update_wait(Clock::now());
-    watch.look({[this](int peer) { return awaits_rank(peer); }, [this] { return awaited(); },
-                executor_.sequence_, [] { return false; }});
+    watch.look(
+        {[this](int peer) { return awaits_rank(peer); }, [this] { return awaited(); }, [] { return false; }});
     for (const auto& lane : lanes_)
         if (gate && !is_through(lane)) gate->compare(lane.traffic->peer);
 }

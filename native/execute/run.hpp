@@ -45,6 +45,8 @@ class Executor::Run {
     bool send(Lane& lane);
     bool receive(Lane& lane);
     bool receive_header(Lane& lane, std::int32_t message);
+    [[noreturn]] void throw_mismatch(const Lane& lane, const Frame& frame, std::uint64_t expected,
+                                     std::uint64_t bytes) const;
     bool receive_block(Lane& lane, std::int32_t row);
     std::size_t reduce_arrived(Lane& lane, std::int32_t row, std::size_t limit);
     bool copy_or_reduce_locally(std::int32_t row);

@@ -228,8 +228,8 @@ void SharedRun::store(const Access& access, std::size_t offset, const std::byte*
     if (access.pointer != nullptr && access.pointer + offset == from) return;
     std::optional<WriteWindow> window;
     if (access.is_callers)
-        window.emplace(rank_, neighbours_.own->board(),
-                       neighbours_.ranks[index(access.rank)].inbox->board(), access.rank);
+        window.emplace(rank_, neighbours_.own->board(), neighbours_.ranks[index(access.rank)].inbox->board(),
+                       access.rank);
     if (access.pointer == nullptr)
         naming(access.rank, [&] { write_to(access.process, access.address + offset, {from, bytes}); });
     else

@@ -12,29 +12,33 @@ namespace {
 
 constexpr auto interval = std::chrono::milliseconds(20);
 
+/// For a call that comes before the one that failed: who has left it has done its part, who has not comes.
+constexpr auto patience = std::chrono::seconds(1);
+
 }  // namespace
 
-Watch::Watch(int rank, const Host& host, Clock::time_point deadline, const std::function<void()>& interrupt)
-    : rank_(rank), host_(host), deadline_(deadline), interrupt_(interrupt), next_(Clock::now() + interval) {}
+Watch::Watch(int rank, const Host& host, const Call& call, const std::function<void()>& interrupt)
+    : rank_(rank), host_(host), call_(call), interrupt_(interrupt), next_(Clock::now() + interval) {}
 
 void Watch::look(const Wait& wait) {
     const auto now = Clock::now();
     next_ = now + interval;
     ++looks_;
     interrupt_();
-    if (now >= deadline_) throw_late(wait);
-    if (alarm_rings()) {
-        PeerLost told("rank " + std::to_string(rank_) + " was told that another rank has given up a call");
-        told.second_hand = true;
-        throw told;
-    }
+    if (now >= call_.deadline) throw_late(wait);
+    look_for_a_verdict(now);
     look_for_failures(wait);
     look_for_deaths(wait);
 }
 
-bool Watch::alarm_rings() const {
-    pollfd alarm{host_.alarm.number(), POLLIN, 0};
-    return host_.alarm.valid() && ::poll(&alarm, 1, 0) > 0;
+void Watch::look_for_a_verdict(Clock::time_point now) {
+    const auto failed = call_.failed.load(std::memory_order_acquire);
+    if (failed == Turn::never) return;
+    if (still_since_ == Clock::time_point{}) still_since_ = now;
+    if (call_.turn < failed && now < still_since_ + patience) return;
+    PeerLost told("rank " + std::to_string(rank_) + " was told that another rank has given up a call");
+    told.second_hand = true;
+    throw told;
 }
 
 void Watch::look_for_failures(const Wait& wait) {
@@ -63,7 +67,7 @@ void Watch::throw_late(const Wait& wait) const {
     std::string names;
     for (const auto rank : late) names += (names.empty() ? "rank " : ", rank ") + std::to_string(rank);
     throw DeadlineExceeded("rank " + std::to_string(rank_) + " has waited for " + names + " in call " +
-                               std::to_string(wait.call),
+                               std::to_string(call_.sequence),
                            late, "");
 }
 

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -11,39 +13,58 @@ namespace unisono {
 
 using Clock = std::chrono::steady_clock;
 
+/// When a call is made, among all that a rank makes: calls of two ranks come between those of all ranks.
+struct Turn {
+    static constexpr std::uint64_t never = ~std::uint64_t{0};
+
+    static constexpr std::uint64_t of_all(std::uint64_t sequence) { return 2 * sequence + 1; }
+    static constexpr std::uint64_t of_two(std::uint64_t next_of_all) { return 2 * next_of_all; }
+};
+
 /// What a rank that waits for others looks after now and then: signals, the deadline, and whether they live.
 class Watch {
   public:
-    Watch(int rank, const Host& host, Clock::time_point deadline, const std::function<void()>& interrupt);
+    /// The call that waits, and what ends it.
+    struct Call {
+        std::uint64_t sequence;  // of the calls of all ranks
+        std::uint64_t turn;
+        Clock::time_point deadline;
+        const std::atomic<std::uint64_t>& failed;  // the turn of a call that all ranks have to leave
+    };
+
+    Watch(int rank, const Host& host, const Call& call, const std::function<void()>& interrupt);
 
     /// Every 20 ms.
     bool is_time() const { return Clock::now() >= next_; }
 
     /// What a rank waits for.
     struct Wait {
-        std::function<bool(int)> is_for;           // this rank?
-        std::function<std::vector<int>()> ranks;   // all of them
-        std::uint64_t call;
-        std::function<bool()> is_over;             // by now?
+        std::function<bool(int)> is_for;          // this rank?
+        std::function<std::vector<int>()> ranks;  // all of them
+        std::function<bool()> is_over;            // by now?
     };
 
     /// Throws if there is a reason to wait no longer. What a peer did before it died still counts.
     void look(const Wait& wait);
 
-    void progress() { looks_ = 0; }
+    void progress() {
+        looks_ = 0;
+        still_since_ = {};
+    }
 
   private:
-    bool alarm_rings() const;
+    void look_for_a_verdict(Clock::time_point now);
     void look_for_failures(const Wait& wait);
     void look_for_deaths(const Wait& wait);
     [[noreturn]] void throw_late(const Wait& wait) const;
 
     int rank_;
     const Host& host_;
-    Clock::time_point deadline_;
+    Call call_;
     const std::function<void()>& interrupt_;
     Clock::time_point next_;
     int looks_ = 0;  // since progress was made
+    Clock::time_point still_since_{};
 };
 
 }  // namespace unisono

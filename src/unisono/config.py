@@ -43,6 +43,7 @@ class Settings:
     deadline: float = DEADLINE
     start_timeout: float = START_TIMEOUT
     links: str = "auto"
+    check: str = "usual"  # strict: ranks compare their calls before they make them
     ports: range | None = None
     streams: int | None = None  # TCP connections between two ranks; None: as the way between them suggests
     trace: str | None = None
@@ -71,6 +72,7 @@ def read_settings(
     job: str | None = None,
     deadline: float | None = None,
     links: str | None = None,
+    check: str | None = None,
     ports: str | None = None,
     streams: int | None = None,
     trace: str | None = None,
@@ -80,8 +82,8 @@ def read_settings(
     """What the arguments say; where they say nothing, what the environment says."""
     arguments = {
         "rank": rank, "size": size, "local_rank": local_rank, "rendezvous": rendezvous, "bind": bind, "key": key,
-        "job": job, "deadline": deadline, "links": links, "ports": ports, "streams": streams, "trace": trace,
-        "launcher": launcher,
+        "job": job, "deadline": deadline, "links": links, "check": check, "ports": ports, "streams": streams,
+        "trace": trace, "launcher": launcher,
     }  # fmt: skip
     told = _Told(arguments, os.environ if environ is None else environ)
     return told.settings()
@@ -128,6 +130,7 @@ class _Told:
             deadline=DEADLINE if deadline is None else deadline,
             start_timeout=START_TIMEOUT if deadline is None else deadline,
             links=self.choice("links", ("auto", "shm", "staged", "tcp"), "auto"),
+            check=self.choice("check", ("usual", "strict"), "usual"),
             ports=self.ports(),
             streams=self.whole("streams", low=1, high=MOST_STREAMS),
             trace=self.text("trace"),

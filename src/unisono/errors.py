@@ -15,6 +15,12 @@ class UnisonoError(Exception):
     second_hand: bool = False
     """Another rank has given up before, and knows more."""
 
+    sequence: int | None = None
+    """The call in which it began, if that was an earlier one."""
+
+    epoch: int | None = None
+    """Which of the failures of a communicator all ranks have agreed to call so."""
+
 
 class ConfigError(UnisonoError):
     """An argument, option or environment variable makes no sense."""

@@ -108,7 +108,7 @@ def test_a_deadline_says_who_is_awaited() -> None:
             if comm.rank == 0:
                 time.sleep(1)
                 return ""
-            with pytest.raises(DeadlineExceeded, match="rank 1 .* has waited .* s for rank 0") as caught:
+            with pytest.raises(DeadlineExceeded, match=r"rank 1 .* has waited .* s for rank 0") as caught:
                 comm.allreduce(np.ones(3), deadline=0.2)
             return str(caught.value)
 

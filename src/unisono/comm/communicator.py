@@ -63,6 +63,7 @@ class Communicator:
         inbox: Inbox | None = None,
         sharing: Sharing | None = None,
         lookout: Lookout | None = None,
+        strict: bool = False,
         on_close: Callable[[], None] = lambda: None,
         regroup: Callable[[Communicator, list[int]], Communicator | None] = lambda comm, members: None,
         track: Track | None = None,
@@ -72,7 +73,7 @@ class Communicator:
         self.links = links or []  # by rank: how it is reached, "shm" or "tcp"; "self" is this one
         self.deadline = deadline
         self.allow_pickle = allow_pickle
-        self._runner = Runner(executor, rank, size, sharing=sharing, lookout=lookout, track=track)
+        self._runner = Runner(executor, rank, size, sharing=sharing, lookout=lookout, strict=strict, track=track)
         self._inbox = inbox
         self._sharing = "none" if sharing is None else "direct" if sharing.direct else "staged"
         self._regroup = regroup
@@ -103,7 +104,7 @@ class Communicator:
             raise ConfigError(f'there is no call {call!r} to start; give its name, such as start("allreduce", x)')
         if self._runner.closed:
             raise ConfigError(f"{call} cannot be started: this communicator is closed")
-        explain = partial(self._runner.explain, call=call)
+        explain = partial(self._runner.explain, call=call, epoch=self._runner.epoch)
         steps = steps_of(function)
         if steps is None:
             several = self._runner.start_several(partial(function, *arguments, **options))
@@ -114,7 +115,7 @@ class Communicator:
         except StopIteration as end:
             return Handle(Done(end.value), call, explain)
         finish = partial(finished, rest)
-        pending = Started(started, finish, explain) if isinstance(started, Ticket) else Submitted(started, finish)
+        pending = Started(started, finish) if isinstance(started, Ticket) else Submitted(started, finish)
         return Handle(pending, call, explain)
 
     @in_one_turn

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from time import monotonic
 from typing import Any, Protocol
 
@@ -55,13 +56,13 @@ class Desk:
         self._questions = 0
         self._answers: dict[int, Status] = {}
         self._parts: dict[str, dict[int, Any]] = {}
-        self._told: set[tuple[int, int | None]] = set()  # of long waits: epoch and call
+        self._waits: set[tuple[int, int, str]] = set()  # heard of: epoch, call and what
 
     def heard(self, rank: int, frame: Frame) -> None:
         if frame.kind is Kind.REPORT:
             self.hear(unpacked_report(frame.body))
         elif frame.kind is Kind.LONG_WAIT:
-            self.tell_of_long_wait(unpacked_report(frame.body))
+            self.hear_of_wait(unpacked_report(frame.body))
         elif frame.kind is Kind.PART:
             self.take_part(rank, frame.get("tag", str), frame.body.get("value"))
         elif frame.kind is Kind.ANSWER:
@@ -112,18 +113,24 @@ class Desk:
             office.post(other, Kind.WHOLE, {"tag": tag, "values": values})
         office.whole(tag, values)
 
-    def tell_of_long_wait(self, report: Report) -> None:
-        """Once for a call, whoever waits."""
-        number = (report.epoch, report.call.sequence if report.call else None)
-        if report.epoch == self._office.epoch and number not in self._told and not self._office.verdict:
-            self._told.add(number)
-            self._office.begin(self._say_who_is_late(report))
+    def hear_of_wait(self, report: Report) -> None:
+        """A call takes long. What follows happens once for it, whoever waits."""
+        sequence = report.call.sequence if report.call else None
+        wait = (report.epoch, -1 if sequence is None else sequence, report.error)
+        if report.epoch == self._office.epoch and wait not in self._waits and not self._office.verdict:
+            self._waits = {other for other in self._waits if other[:2] == wait[:2]} | {wait}
+            self._office.begin(self._look_into(report))
 
-    def _say_who_is_late(self, report: Report) -> Talk[None]:
+    def _look_into(self, report: Report) -> Talk[None]:
         while self._deciding:  # it asks questions of its own
             yield pause(LOOK)
         statuses = yield from self._ask(report)
-        if not self._office.verdict:
+        if self._office.verdict or self._deciding:
+            return
+        calls = {status.asked.what: rank for rank, status in statuses.items() if status.asked}
+        if len(calls) > 1:
+            self.hear(replace(report, error="MismatchError", ranks=sorted(calls.values())))
+        elif report.error == "LongWait":
             print(f"unisono: {words.of_long_wait(report, statuses, self._office.names)}", file=sys.stderr, flush=True)
 
     def _decide(self) -> Talk[None]:
@@ -186,4 +193,5 @@ class Desk:
         else:
             lost |= set() if report.second_hand else set(ranks)
             message = words.of_lost(report, names)
-        return Verdict(report.epoch, error, message, list(ranks), sorted(lost))
+        sequence = None if lost or report.call is None else report.call.sequence
+        return Verdict(report.epoch, error, message, list(ranks), sorted(lost), sequence)

@@ -16,7 +16,11 @@ if TYPE_CHECKING:
 
 
 class Explanation:
-    """Of the failures of one communicator's calls. Without a lookout, a rank raises what it sees itself."""
+    """Of the failures of one communicator's calls. Without a lookout, a rank raises what it sees itself.
+
+    All calls that were made before the program has seen a failure fail of it, also those that were started; the next
+    one after that begins again. So all ranks agree on which call is the first one of the new epoch.
+    """
 
     def __init__(self, executor: Executor, flight: Flight, rank: int, lookout: Lookout | None) -> None:
         self._executor, self._rank = executor, rank
@@ -24,32 +28,43 @@ class Explanation:
         self._lookout = lookout
         self._own: UnisonoError | None = None  # that the others need not be told
         if lookout:
-            lookout.start(self._whereabouts)
+            lookout.start(self._whereabouts, executor)
+
+    @property
+    def epoch(self) -> int:
+        return self._lookout.epoch if self._lookout else 0
+
+    @property
+    def news(self) -> UnisonoError | None:
+        """What a call raises at once: a failure that the program has not seen yet, or that none recovers from.
+
+        A call that comes before the one that failed is made: others may be in it.
+        """
+        verdict = self._lookout.verdict if self._lookout else None
+        if not self._lookout or not verdict or self._lookout.may_begin_again:
+            return None
+        is_earlier = verdict.sequence is not None and self._executor.position()[0] < verdict.sequence
+        return None if is_earlier else verdict.exception()
 
     @property
     def has_to_begin_again(self) -> bool:
-        """Is there a failure, which everybody can recover from?"""
-        return self._lookout is not None and self._lookout.verdict is not None
+        return self._lookout is not None and self._lookout.may_begin_again
 
-    def raise_news(self) -> None:
-        """Before a call: a failure that this rank has not raised yet, or that nobody can recover from."""
-        verdict = self._lookout.verdict if self._lookout else None
-        if self._lookout and verdict and (self._lookout.raising() or verdict.is_final):
-            raise verdict.exception()
+    def seen(self) -> None:
+        """The program has caught what is the matter."""
+        if self._lookout:
+            self._lookout.seen()
 
-    def of(self, error: BaseException, call: str) -> BaseException:
-        """What to raise where a call ended with this error."""
+    def of(self, error: BaseException, call: str, epoch: int) -> BaseException:
+        """What to raise where a call of that epoch ended with this error."""
         lookout = self._lookout
-        if lookout is None or error is self._own:
+        if lookout is None or error is self._own or (isinstance(error, UnisonoError) and error.epoch is not None):
             return error
         if isinstance(error, (DeadlineExceeded, MismatchError, PeerLost)):
-            verdict = lookout.verdict or lookout.settle(self._report(error, lookout.epoch))
-            if verdict is None:
-                return error
-            lookout.raising()
-            return verdict.exception()
+            verdict = lookout.verdict_of(epoch) or lookout.settle(self._report(error, epoch))
+            return verdict.exception() if verdict else error
         if not isinstance(error, Exception):
-            lookout.tell(Report(lookout.epoch, self._rank, "Interrupted", reason=call))
+            lookout.tell(Report(epoch, self._rank, "Interrupted", reason=call))
         return error
 
     def begin_again(self, until: float) -> None:
@@ -68,7 +83,7 @@ class Explanation:
             raise
 
     def _report(self, error: DeadlineExceeded | MismatchError | PeerLost, epoch: int) -> Report:
-        record = self._whereabouts.failed()
+        record = self._whereabouts.failed() if error.sequence is None else self._whereabouts.call(error.sequence)
         return Report(
             epoch=epoch,
             by=self._rank,

@@ -34,8 +34,8 @@ class Pending(Protocol):
 class Started:
     """A call on the core's thread."""
 
-    def __init__(self, ticket: Ticket, finish: Callable[[], Any], explain: Callable[[BaseException], BaseException]):
-        self._ticket, self._finish, self._explain = ticket, finish, explain
+    def __init__(self, ticket: Ticket, finish: Callable[[], Any]) -> None:
+        self._ticket, self._finish = ticket, finish
 
     def done(self) -> bool:
         return self._ticket.done()
@@ -57,10 +57,7 @@ class Started:
             os.close(event)
 
     def result(self) -> Any:
-        try:
-            self._ticket.rethrow()
-        except Exception as error:
-            raise self._explain(error) from None
+        self._ticket.rethrow()
         return self._finish()
 
 
@@ -125,8 +122,17 @@ class Handle:
         except KeyboardInterrupt as error:  # nobody waits any more: the call ends too, here and elsewhere
             raise self._explain(error) from None
         if self._outcome is None:
-            self._outcome = (self._pending.result(),)
+            self._outcome = (self._result(),)
         return self._outcome[0]
+
+    def _result(self) -> Any:
+        try:
+            return self._pending.result()
+        except Exception as error:
+            cause = self._explain(error)
+            if cause is error:
+                raise
+            raise cause from None
 
     def done(self) -> bool:
         """Is the call through, well or badly?"""

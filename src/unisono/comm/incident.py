@@ -62,10 +62,11 @@ class Verdict:
     message: str
     ranks: list[int]
     lost: list[int]  # ranks that are gone, or do not answer
+    sequence: int | None = None  # the call that failed, if those before it can still succeed
 
     def exception(self) -> UnisonoError:
         error = ERRORS.get(self.error, UnisonoError)(self.message)
-        error.ranks = tuple(self.ranks)
+        error.ranks, error.epoch = tuple(self.ranks), self.epoch
         return error
 
     @property

@@ -1,24 +1,24 @@
 """A rank looks after the others, and can be asked, whatever its program does: in a call, in a thread's call, in none.
 
 Its thread reads the control connections. Who sees a call fail tells rank 0, rank 0 decides what the first cause was
-(`desk.py`) and tells everybody. The thread then sets a descriptor off that the executor watches, so that every rank
-that is in a call leaves it, and a rank that is in none raises at its next one. When all have raised and nobody is
-lost, the ranks begin a new epoch together, in which nothing of the old one counts.
+(`desk.py`) and tells everybody. The thread then tells its executor, so that every rank that is in a call leaves it, and
+a rank that is in none raises at its next one. When all have raised and nobody is lost, the ranks begin a new epoch
+together, in which nothing of the old one counts.
 """
 
 from __future__ import annotations
 
-import os
 import socket
 import threading
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from time import monotonic
-from typing import Any
+from time import monotonic, monotonic_ns
+from typing import TYPE_CHECKING, Any
 
 from ..errors import DeadlineExceeded
+from ..trace.record import Record
 from .control import Control
 from .conversation import Loop, Talk, pause, readable
 from .desk import Desk
@@ -27,10 +27,15 @@ from .incident import Report, Status, Verdict, packed, unpacked_status, unpacked
 from .status import Whereabouts, facts_of
 from .words import Names
 
-LONG_WAIT = 10.0  # after which somebody says who is waited for
-BETWEEN_LOOKS = 1.0
+if TYPE_CHECKING:
+    from .._native import Executor
+
+SUSPICIOUS_WAIT = 1.0  # after which the ranks' calls are compared: those that only wait for each other send nothing
+LONG_WAIT = 10.0  # after which rank 0 says who is waited for
+BETWEEN_LOOKS = 0.5
 PATIENCE_FOR_A_VERDICT = 0.9
 SECONDS_TO_SAY_GOODBYE = 0.2
+MOST_PAST = 64  # verdicts, for calls that were started before them and are waited for later
 
 
 class Lookout:
@@ -42,20 +47,20 @@ class Lookout:
         self.gone: set[int] = set()  # without a word
         self.names = Names(control.names, self.left)
         self._control = control
-        self._bell = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._news = threading.Condition()  # for what follows
         self._epoch = 0
         self._verdict: Verdict | None = None
-        self._raised = False  # here
+        self._seen = False  # by the program here
+        self._past: dict[int, Verdict] = {}  # by epoch
         self._wholes: dict[str, list[Any]] = {}
         self._present: dict[str, list[int]] = {}
         self._thread: threading.Thread | None = None
 
-    def start(self, whereabouts: Whereabouts) -> None:
+    def start(self, whereabouts: Whereabouts, executor: Executor) -> None:
         """From here on, nobody else reads the control connections."""
         if not self.peers:
             return
-        self._whereabouts = whereabouts
+        self._whereabouts, self._executor = whereabouts, executor
         self._desk = Desk(self) if self.rank == 0 else None
         self._loop = Loop()
         self._errands: deque[Callable[[], None]] = deque()
@@ -64,17 +69,12 @@ class Lookout:
         self._woken.setblocking(False)
         self._outboxes: dict[int, deque[tuple[Kind, dict[str, Any]]]] = {rank: deque() for rank in self.peers}
         self._writing: set[int] = set()
-        self._long: int | None = None  # the call that was found to take long
+        self._waits: set[tuple[int, str]] = set()  # that were told of the last call that took long: its number, what
         self._stopping = False
         self._thread = threading.Thread(target=self._look_out, name="unisono-lookout", daemon=True)
         self._thread.start()
 
     # For the threads that make calls
-
-    @property
-    def descriptor(self) -> int:
-        """Readable while there is a verdict."""
-        return self._bell
 
     @property
     def peers(self) -> list[int]:
@@ -94,11 +94,21 @@ class Lookout:
         """The ranks that all others go on without, as far as this one knows."""
         return frozenset(self._verdict.lost if self._verdict else ()) | self.gone
 
-    def raising(self) -> bool:
-        """Is there a verdict that was not raised here yet? From now on it counts as raised."""
+    @property
+    def may_begin_again(self) -> bool:
+        """Is there a verdict that all can recover from, and has the program seen it?"""
         with self._news:
-            first, self._raised = self._verdict is not None and not self._raised, self._verdict is not None
-            return first
+            return self._verdict is not None and self._seen and not self._verdict.is_final
+
+    def verdict_of(self, epoch: int) -> Verdict | None:
+        """The one that ended this epoch."""
+        with self._news:
+            return self._verdict if epoch == self._epoch else self._past.get(epoch)
+
+    def seen(self) -> None:
+        """The program here has caught the verdict."""
+        with self._news:
+            self._seen = self._verdict is not None
 
     def tell(self, report: Report) -> None:
         """Let all ranks know; does not wait."""
@@ -124,7 +134,7 @@ class Lookout:
         with self._news:
             if self._news.wait_for(lambda: tag in self._wholes or self._verdict != before, seconds):
                 if self._verdict is not None and self._verdict != before:
-                    self._raised = True
+                    self._seen = True
                     raise self._verdict.exception()
                 return self._wholes.get(tag, [])
             missing = [rank for rank in range(self.size) if rank not in self._present.get(tag, [self.rank])]
@@ -135,16 +145,14 @@ class Lookout:
 
     def close(self) -> None:
         """Says goodbye, with the last call, and hangs up; may be called twice."""
-        if self._bell < 0:
-            return
         if self._thread:
             self._soon(self._leave)
             self._thread.join()
+            self._thread = self._desk = None
+            del self._executor
             self._wake.close()
             self._woken.close()
         self._control.hang_up()
-        os.close(self._bell)
-        self._bell = -1
 
     # In the thread
 
@@ -169,10 +177,10 @@ class Lookout:
             first = self._verdict
             if verdict.epoch != self._epoch or (first and first.is_final):
                 return
-            if first and not self._raised:  # it goes before its consequences
+            if first and not self._seen:  # it goes before its consequences
                 verdict = replace(first, lost=verdict.lost)
-            self._verdict, self._raised = verdict, False
-            os.eventfd_write(self._bell, 1)
+            self._verdict, self._seen = verdict, False
+            self._executor.give_up_from(verdict.sequence)
             self._news.notify_all()
 
     def here(self, tag: str, ranks: list[int]) -> None:
@@ -184,10 +192,11 @@ class Lookout:
         with self._news:
             self._wholes = {tag: values}
             if tag.endswith(".clean"):
+                if self._verdict:
+                    self._past = {**dict(list(self._past.items())[-MOST_PAST:]), self._epoch: self._verdict}
                 self._epoch += 1
-                self._verdict, self._raised = None, False
-                with suppress(BlockingIOError):
-                    os.eventfd_read(self._bell)
+                self._verdict, self._seen = None, False
+                self._executor.give_up_nothing()
             self._news.notify_all()
 
     def _look_out(self) -> None:
@@ -285,19 +294,21 @@ class Lookout:
     def _notice_long_waits(self) -> Talk[None]:
         while True:
             yield pause(BETWEEN_LOOKS)
-            status = self.status()
-            if status.in_call and status.since >= LONG_WAIT and not self._verdict:
-                self._say_that_it_takes_long(status)
+            record = self._whereabouts.running()
+            if record is not None and not self._verdict:
+                waited = (monotonic_ns() - record.began) / 1e9
+                for kind, least in (("SuspiciousWait", SUSPICIOUS_WAIT), ("LongWait", LONG_WAIT)):
+                    if waited >= least:
+                        self._tell_of_wait(kind, record, waited)
 
-    def _say_that_it_takes_long(self, status: Status) -> None:
-        record = self._whereabouts.running()
-        if record is None or record.number == self._long:
+    def _tell_of_wait(self, kind: str, record: Record, waited: float) -> None:
+        if (record.number, kind) in self._waits:
             return
-        self._long = record.number
-        waited = max(record.peers, key=lambda peer: peer.waited, default=None)
-        ranks = [waited.rank] if waited and waited.waited else []
-        report = Report(self._epoch, self.rank, "LongWait", ranks, call=facts_of(record), waited=status.since)
+        self._waits = {wait for wait in self._waits if wait[0] == record.number} | {(record.number, kind)}
+        longest = max(record.peers, key=lambda peer: peer.waited, default=None)
+        ranks = [longest.rank] if longest and longest.waited else []
+        report = Report(self._epoch, self.rank, kind, ranks, call=facts_of(record), waited=waited)
         if self._desk:
-            self._desk.tell_of_long_wait(report)
+            self._desk.hear_of_wait(report)
         else:
             self.post(0, Kind.LONG_WAIT, packed(report))

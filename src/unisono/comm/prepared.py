@@ -34,6 +34,7 @@ class Prepared(NamedTuple):
     kind: Kind
     nbytes: int
     plan: LinkPlan | SharedPlan
+    fingerprint: int = 0  # of what the ranks have to agree on
 
 
 class Preparation:
@@ -55,7 +56,7 @@ class Preparation:
         offset_of = offsets(call, layout, shape, self.size)
         kind = kind_of(call, schedule, source.dtype)
         if self._sharing is not None and (shared := self.programs.shared(schedule)):
-            plan = make_plan(
+            shared_plan = make_plan(
                 shared.program,
                 shared.native,
                 layout,
@@ -65,8 +66,8 @@ class Preparation:
                 arithmetic=arithmetic,
                 fingerprint=fingerprint,
             )
-            if plan is not None:
-                return Prepared(kind, nbytes, plan)
+            if shared_plan is not None:
+                return Prepared(kind, nbytes, shared_plan, fingerprint)
         ready = self.programs.of(schedule, in_place=in_place)
         sizes, ins, outs = (
             np.asarray(numbers).astype(np.uint64)
@@ -76,7 +77,8 @@ class Preparation:
                 offset_of(self.rank, Area.OUT, ready.blocks),
             )
         )
-        return Prepared(kind, nbytes, LinkPlan(ready.native, sizes, ins, outs, *arithmetic, fingerprint))
+        plan = LinkPlan(ready.native, sizes, ins, outs, *arithmetic, fingerprint)
+        return Prepared(kind, nbytes, plan, fingerprint)
 
     def _arithmetic(self, call: Call, source: Array) -> Arithmetic:
         receives = call.collective != "reduce" or self.rank == call.root

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from .._native import Executor, LinkPlan
-from ..errors import ConfigError
+from ..errors import ConfigError, UnisonoError
 from ..schedule.conditions import COLLECTIVES
 from ..trace.record import Kind
+from .agreement import Agreement
 from .arrays import Array
 from .call import layout_key
 from .explanation import Explanation
@@ -45,6 +46,7 @@ class Runner:
         *,
         sharing: Sharing | None = None,
         lookout: Lookout | None = None,
+        strict: bool = False,
         track: Track | None = None,
     ) -> None:
         self.rank, self.size = rank, size
@@ -53,6 +55,7 @@ class Runner:
         self._executor: Executor | None = executor
         self._preparation = Preparation(rank, size, sharing)
         self._prepared: dict[tuple[Any, ...], Prepared] = {}
+        self._agreement = Agreement(self._preparation) if strict and size > 1 else None
         self._explanation = Explanation(executor, self.flight, rank, lookout)
         self._turn = threading.RLock()
         self._has_turn: int | None = None  # the thread whose calls run now
@@ -96,9 +99,10 @@ class Runner:
     def start(self, request: Request) -> Ticket | Future[None]:
         """Run one call after all that were started before, and come back at once."""
         site = self.flight.sites.caller(depth=3)
-        self._explanation.raise_news()
-        idle = not self._pool_is_busy() and not self._explanation.has_to_begin_again
-        if idle and self._turn.acquire(blocking=False):
+        if news := self._explanation.news:
+            return _failed(news)
+        at_once = not (self._pool_is_busy() or self._explanation.has_to_begin_again or self._agreement)
+        if at_once and self._turn.acquire(blocking=False):
             try:
                 ticket = self._issue(request, site, later=True)
                 assert ticket is not None, "it was asked for"
@@ -117,9 +121,17 @@ class Runner:
 
         return self._submit(work)
 
-    def explain(self, error: BaseException, call: str) -> BaseException:
-        """What to raise where a call ended with this error."""
-        return self._explanation.of(error, call)
+    @property
+    def epoch(self) -> int:
+        """Between failures that all ranks recover from."""
+        return self._explanation.epoch
+
+    def explain(self, error: BaseException, call: str, epoch: int) -> BaseException:
+        """What to raise to the program where a call of an epoch ended with this error."""
+        cause = self._explanation.of(error, call, epoch)
+        if isinstance(cause, UnisonoError) and cause.epoch == self._explanation.epoch:
+            self._explanation.seen()
+        return cause
 
     def in_turn(self, function: Callable[[], T], call: str, seconds: float) -> T:
         """Run a function, which makes calls, here and now, unless others that make several are under way.
@@ -127,8 +139,10 @@ class Runner:
         No call of another thread comes in between. Who has the turn already goes on: to wait for those others, which
         wait for the turn, would never end. All calls of the function together have so many seconds.
         """
-        self._explanation.raise_news()
+        epoch = self._explanation.epoch
         try:
+            if news := self._explanation.news:
+                raise news
             if self._pool_is_busy() and threading.get_ident() not in (self._worker, self._has_turn):
                 return self._submit(lambda: self.in_turn(function, call, seconds)).result()
             with self._turn:
@@ -139,11 +153,15 @@ class Runner:
                     if self._explanation.has_to_begin_again:
                         self._finish_all()
                         self._explanation.begin_again(self._until)
+                        epoch = self._explanation.epoch
                     return function()
                 finally:
                     self._has_turn, self._until = None, None
         except BaseException as error:
-            cause = self.explain(error, call)
+            if threading.get_ident() == self._worker:  # the program will see it when it waits
+                cause = self._explanation.of(error, call, epoch)
+            else:
+                cause = self.explain(error, call, epoch)
             if cause is error:
                 raise
             raise cause from None
@@ -175,37 +193,50 @@ class Runner:
         return self.flight.sites.caller(depth=4)  # above the method, our run, this, and what it calls
 
     def _run(self, request: Request, site: int) -> None:
-        ticket = self._issue(request, site, later=False)
+        if self._agreement and isinstance(request, Collective):
+            check = self._agreement.on(self._find(request)[0])
+            self._wait_for(self._hand_over(check.ready, check.source, check.target, request.deadline, site))
+            check.compare()
+        self._wait_for(self._issue(request, site, later=False))
+
+    def _wait_for(self, ticket: Ticket | None) -> None:
         if ticket is not None:
             ticket.wait(None)
             ticket.rethrow()
 
     def _issue(self, request: Request, site: int, *, later: bool) -> Ticket | None:
         """Hand a call to the executor. If it comes back before the call is through, with a ticket."""
-        executor = self.executor
         if isinstance(request, Collective):
             ready, source, target = self._find(request)
         else:
             ready, source, target = self._pairwise(request), request.x or _NOTHING, request.out or _NOTHING
-        ticket = executor.run(
+        ticket = self._hand_over(ready, source, target, request.deadline, site, later=later)
+        if isinstance(request, Collective):
+            self.used[str(ready.kind)] += 1
+        if ticket is not None:
+            self._ticket = ticket
+            keep(ticket, (source, target))
+        return ticket
+
+    def _hand_over(
+        self, ready: Prepared, source: Array, target: Array, seconds: float, site: int, *, later: bool = False
+    ) -> Ticket | None:
+        if not later and self._until is not None:
+            seconds = min(seconds, self._until - monotonic())
+        ticket = self.executor.run(
             ready.plan,
             source.address,
             source.values.nbytes,
             target.address,
             target.values.nbytes,
-            request.deadline if later or self._until is None else min(request.deadline, self._until - monotonic()),
+            seconds,
             self.flight.number_of(ready.kind),
             site,
             ready.nbytes,
             later,
         )
-        if isinstance(request, Collective):
-            self.used[str(ready.kind)] += 1
         if self._track:
             self._track.count()
-        if ticket is not None:
-            self._ticket = ticket
-            keep(ticket, (source, target))
         return ticket
 
     def _find(self, request: Collective) -> tuple[Prepared, Array, Array]:
@@ -229,6 +260,14 @@ class Runner:
         program = self._preparation.programs.between(to, origin)
         plan = LinkPlan(program, sizes, nowhere, nowhere, *Arithmetic(array.code, 0), array.code, pairwise=True)
         return Prepared(Kind(request.name, dtype=array.dtype), int(sizes.sum()), plan)
+
+
+def _failed(error: UnisonoError) -> Future[Any]:
+    from concurrent.futures import Future
+
+    future: Future[Any] = Future()
+    future.set_exception(error)
+    return future
 
 
 _NOTHING = Array(np.empty(0, np.uint8), "uint8", None)

@@ -89,7 +89,6 @@ def join(
             list(wiring.inboxes.items()),
             [(peer, sock.detach()) for peer, streams in wiring.sockets.items() for sock in streams],
             list(wiring.pids.items()),
-            lookout.descriptor,
             ranks_on_host=len(wiring.local_ranks),
         )
         sharing = agree_on_sharing(executor, wiring, staged=settings.links == "staged")
@@ -115,6 +114,7 @@ def join(
         inbox=inbox,
         sharing=sharing,
         lookout=lookout,
+        strict=settings.check == "strict",
         on_close=close,
         regroup=Regroup(settings, track),
         track=track,

@@ -22,7 +22,7 @@ class Whereabouts:
     def status(self, sequence: int | None = None) -> Status:
         """Now; and what is known of the call of all ranks that has this number."""
         records = self._flight.calls_since()
-        asked = next((call for call in reversed(records) if sequence is not None and call.sequence == sequence), None)
+        asked = None if sequence is None else self.call(sequence)
         if not records:
             return Status(line=_line())
         last = records[-1]
@@ -34,10 +34,15 @@ class Whereabouts:
             line=_line(),
         )
 
+    def call(self, sequence: int) -> Record | None:
+        """The call of all ranks that has this number, if it is still on record."""
+        return next((call for call in reversed(self._flight.calls_since()) if call.sequence == sequence), None)
+
     def failed(self) -> Record | None:
-        """The call that failed: the first of those at the end that did."""
-        failed = None
-        for record in reversed(self._flight.calls_since()):
+        """The call that failed: the first of those at the end that did; or the last one, after which something did."""
+        records = self._flight.calls_since()
+        failed = records[-1] if records else None
+        for record in reversed(records):
             if record.ended is not None and not record.failed:
                 break
             failed = record

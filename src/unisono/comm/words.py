@@ -51,21 +51,22 @@ def of_deadline(report: Report, statuses: Mapping[int, Status], names: Names) ->
 
 def of_mismatch(report: Report, statuses: Mapping[int, Status], names: Names) -> str:
     """Ranks make different calls; which, and from where."""
-    kinds: dict[str, list[int]] = {}
+    pairwise = report.call is None or report.call.sequence is None
+    kinds: dict[str, dict[int, str]] = {}  # what the ranks do, and at which line
     for rank, status in sorted(statuses.items()):
-        made = status.asked or (status.last if report.call and report.call.sequence is None else None)
-        kinds.setdefault(_of_call(made), []).append(rank)
-    number = "" if not report.call or report.call.sequence is None else f" {report.call.sequence}"
-    ours = [f"{what} on {_list([f'rank {rank}' for rank in ranks])}" for what, ranks in kinds.items()]
-    if len(ours) < 2:
-        return f"{report.reason}. {_of_call(report.call)} on rank {report.by}. {SAME_CALLS}"
-    return f"The ranks make different calls: call{number} is {', but '.join(ours)}. {SAME_CALLS}"
+        if made := status.asked or (status.last if pairwise else None):
+            kinds.setdefault(made.what, {})[rank] = made.where
+    described = [f"{what}{_lines(places)} on {_ranks(list(places))}" for what, places in kinds.items()]
+    if len(described) < 2 or pairwise:
+        return f"{report.reason}. It is {', and '.join(described)}. {SAME_CALLS}"
+    assert report.call, "it is not pairwise"
+    return f"The ranks make different calls: call {report.call.sequence} is {', but '.join(described)}. {SAME_CALLS}"
 
 
 def of_long_wait(report: Report, statuses: Mapping[int, Status], names: Names) -> str:
     """What rank 0 says of a call that takes long, though nothing has failed yet."""
     waiting = [rank for rank, status in sorted(statuses.items()) if _is_in(status, report.call)]
-    who = _list([f"rank {rank}" for rank in waiting or [report.by]])
+    who = _ranks(waiting or [report.by])
     be = "has" if len(waiting or [report.by]) == 1 else "have"
     missing = late(report, statuses)
     parts = [f"{who} {be} waited {report.waited:.0f} s for {names.all(missing)}, in {report.call}"]
@@ -103,8 +104,13 @@ def _round(report: Report) -> str:
     return f", in {report.round}" if report.round else ""
 
 
-def _of_call(call: CallFacts | None) -> str:
-    return f"{call.what}{f' at {call.where}' if call.where else ''}" if call else "not made yet"
+def _lines(places: Mapping[int, str]) -> str:
+    lines = [where for where in dict.fromkeys(places.values()) if where]
+    return f" at {_list(lines)}" if lines else ""
+
+
+def _ranks(ranks: Sequence[int]) -> str:
+    return _list([f"rank {rank}" for rank in ranks])
 
 
 def _has_come(status: Status, call: CallFacts) -> bool:
