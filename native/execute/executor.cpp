@@ -41,7 +41,7 @@ void Executor::run(const SharedPlan& plan, const Request& request, const std::fu
         Watch watch(rank_, host_, ready.deadline, interrupted);
         SharedRun(host_.neighbours, rank_, plan, ready, {counters_.sent, counters_.received},
                   {patience(ready), watch, *recorder_})
-            .go();
+            .go(rehearsal());
     });
     ++sequence_;
 }

@@ -66,7 +66,16 @@ class Programs:
             instructions = np.array(rows, np.int32).reshape(-1, 11)
             waits_from = np.zeros(len(rows) + 1, np.int32)
             self._pairs[key] = NativeProgram(
-                self.rank, self.size, 2, none, instructions, none.reshape(-1, 2), none, waits_from, np.zeros(len(rows), np.int32), 1
+                self.rank,
+                self.size,
+                2,
+                none,
+                instructions,
+                none.reshape(-1, 2),
+                none,
+                waits_from,
+                np.zeros(len(rows), np.int32),
+                1,
             )
         return self._pairs[key]
 

@@ -92,6 +92,7 @@ def join(
             alarm.descriptor,
             ranks_on_host=len(wiring.local_ranks),
         )
+        executor.inject([(x.action, x.call, x.round, x.seconds) for x in settings.inject if x.rank == wiring.rank])
         sharing = agree_on_sharing(executor, wiring, staged=settings.links == "staged")
     except BaseException:
         alarm.close()
@@ -172,6 +173,7 @@ class Regroup:
             verbose=False,
             job=f"{self._settings.job}.{number}.{members[0]}",
             trace=None,  # is written already
+            inject=(),  # for the communicator of all ranks only
         )
         track = self._track.part(number, members) if self._track else None
         return join(settings, allow_pickle=comm.allow_pickle, track=track)
