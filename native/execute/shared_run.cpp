@@ -133,7 +133,7 @@ void SharedRun::combine_chunk(std::span<const Access> sources, std::span<const A
     if (sources.size() == 1) {
         const auto& source = sources.front();
         if (source.pointer == nullptr && targets.size() == 1 && local != targets.end())
-            return read_from(source.process, source.address + offset, {local->pointer + offset, bytes});
+            return read(source, offset, {local->pointer + offset, bytes});
         result = bytes_at(source, offset, bytes, 0);
     } else {
         auto& operands = neighbours_.scratch.operands;
@@ -214,7 +214,7 @@ const std::byte* SharedRun::bytes_at(const Access& access, std::size_t offset, s
                                      std::size_t number) {
     if (access.pointer != nullptr) return access.pointer + offset;
     auto* const into = buffer(number);
-    read_from(access.process, access.address + offset, {into, bytes});
+    read(access, offset, {into, bytes});
     return into;
 }
 
@@ -233,9 +233,26 @@ void SharedRun::store(const Access& access, std::size_t offset, const std::byte*
         window.emplace(neighbours_.own->board(), neighbours_.ranks[index(access.rank)].inbox->board(),
                        access.rank);
     if (access.pointer == nullptr)
-        write_to(access.process, access.address + offset, {from, bytes});
+        write(access, offset, {from, bytes});
     else
         std::memcpy(access.pointer + offset, from, bytes);
+}
+
+void SharedRun::read(const Access& access, std::size_t offset, std::span<std::byte> into) const try {
+    read_from(access.process, access.address + offset, into);
+} catch (const PeerLost& lost) {
+    lose(access.rank, lost);
+}
+
+void SharedRun::write(const Access& access, std::size_t offset, std::span<const std::byte> bytes) const try {
+    write_to(access.process, access.address + offset, bytes);
+} catch (const PeerLost& lost) {
+    lose(access.rank, lost);
+}
+
+void SharedRun::lose(int rank, const PeerLost& why) const {
+    throw PeerLost("rank " + std::to_string(rank_) + " lost rank " + std::to_string(rank) + ": " +
+                   why.what());
 }
 
 /// A rank that has given up the call may have changed its array while it was read.

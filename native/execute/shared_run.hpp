@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error.hpp"
 #include "execute/gate.hpp"
 #include "execute/injection.hpp"
 #include "execute/request.hpp"
@@ -49,6 +50,9 @@ class SharedRun {
     const std::byte* bytes_at(const Access& access, std::size_t offset, std::size_t bytes,
                               std::size_t buffer);
     std::byte* buffer(std::size_t number);
+    void read(const Access& access, std::size_t offset, std::span<std::byte> into) const;
+    void write(const Access& access, std::size_t offset, std::span<const std::byte> bytes) const;
+    [[noreturn]] void lose(int rank, const PeerLost& why) const;
     void store(const Access& access, std::size_t offset, const std::byte* from, std::size_t bytes) const;
     std::size_t bytes_of(std::int32_t block) const;
     std::uint64_t step_of(const SharedInstruction& instruction) const {
