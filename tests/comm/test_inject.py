@@ -11,11 +11,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.comm import world
 from tests.comm.world import World
 
 import unisono
 from unisono.comm.communicator import Communicator
 from unisono.errors import ConfigError, PeerLost, UnisonoError
+from unisono.injection import Action
 
 VARIABLES = {"direct": "auto", "staged": "staged", "tcp": "tcp"}
 LINKS = list(VARIABLES)
@@ -186,7 +188,7 @@ def test_calls_that_were_started_are_hurt_like_others(links: str) -> None:
 
 @pytest.mark.parametrize("links", ["auto", "tcp"])
 def test_only_calls_of_all_ranks_count_and_only_those_of_the_first_communicator(links: str) -> None:
-    with World.joined(2, links, inject="drop rank=1 call=4") as world:
+    with World.joined(2, links, inject="drop rank=1 call=4") as ranks:
 
         def job(comm: Communicator) -> str:
             with comm.duplicate() as twin:
@@ -201,7 +203,22 @@ def test_only_calls_of_all_ranks_count_and_only_those_of_the_first_communicator(
             assert recent[-1]["sequence"] == 4
             return str(caught.value)
 
-        assert "rank 1 broke its links in call 4" in world.run(job)[1]
+        assert "rank 1 broke its links in call 4" in ranks.run(job)[1]
+
+
+@pytest.mark.parametrize("links", world.LINKS)
+def test_every_kind_of_link_can_be_broken(links: str) -> None:
+    with World(2, links) as ranks:
+        ranks.ranks[1]._runner.executor.inject([(Action.DROP, 1, 1, 0.0)])
+
+        def job(comm: Communicator) -> str:
+            x = np.full(5000, comm.rank + 1.0)
+            np.testing.assert_array_equal(comm.allreduce(x, algorithm="ring"), 3.0)
+            with pytest.raises(PeerLost, match="rank 1") as caught:
+                comm.allreduce(x, algorithm="ring")
+            return str(caught.value)
+
+        assert ranks.run(job)[1].startswith("rank 1 broke its links in call 1, round 1, ")
 
 
 def test_a_rank_that_is_alone_can_be_hurt_too() -> None:
@@ -212,9 +229,9 @@ def test_a_rank_that_is_alone_can_be_hurt_too() -> None:
 
 
 def test_an_injection_makes_no_error_where_nothing_is_injected() -> None:
-    with World.joined(2, inject="kill rank=1 call=1000; drop rank=0 call=1000 round=3") as world:
+    with World.joined(2, inject="kill rank=1 call=1000; drop rank=0 call=1000 round=3") as ranks:
         for _ in range(3):
-            assert world.run(lambda comm: comm.allreduce([1.0])) == [[2.0], [2.0]]
+            assert ranks.run(lambda comm: comm.allreduce([1.0])) == [[2.0], [2.0]]
 
 
 def test_a_job_that_has_no_such_rank_is_not_started() -> None:
