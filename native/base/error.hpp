@@ -19,6 +19,8 @@ struct CallFailed : std::runtime_error {
     std::string reason;
     bool second_hand = false;               // another rank has given up before, and knows more
     std::optional<std::uint64_t> sequence;  // the call in which it began, if that was an earlier one
+    std::int32_t round = 0;                 // of the call, from 1; 0 if it is not known
+    std::int32_t rounds = 0;                // so many has it
 };
 
 /// A peer died or can no longer be reached.

@@ -21,6 +21,9 @@ void raise(const char* name, const CallFailed& failed) {
     error.attr("reason") = failed.reason;
     error.attr("second_hand") = failed.second_hand;
     error.attr("sequence") = failed.sequence;
+    if (failed.round > 0)
+        error.attr("round") =
+            "round " + std::to_string(failed.round) + " of " + std::to_string(failed.rounds);
     PyErr_SetObject(error.type().ptr(), error.ptr());
 }
 

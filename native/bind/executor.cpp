@@ -126,6 +126,20 @@ std::tuple<std::uint64_t, std::vector<std::uint64_t>, std::vector<std::uint64_t>
     return {calls.load(), {sent.begin(), sent.end()}, {received.begin(), received.end()}};
 }
 
+using Failure = std::tuple<std::int32_t, std::uint64_t, std::int32_t, double>;  // as Injection has them
+
+void inject(const Core& core, const std::vector<Failure>& failures) {
+    std::vector<Injection> injections;
+    for (const auto& [action, call, round, seconds] : failures) {
+        if (action < 0 || action > static_cast<std::int32_t>(Action::drop))
+            throw std::invalid_argument("there is no such failure to inject");
+        const auto pause = std::chrono::duration<double>(seconds);
+        injections.push_back({static_cast<Action>(action), call, round,
+                              std::chrono::duration_cast<std::chrono::nanoseconds>(pause)});
+    }
+    core.executor->inject(std::move(injections));
+}
+
 void stop(const Core& core, double seconds) {
     const auto until = after(seconds);
     const nb::gil_scoped_release without_gil;
@@ -206,6 +220,10 @@ void executor(nb::module_& module) {
         .def(
             "can_be_direct", [](const Core& self) { return self.executor->neighbours().can_be_direct(); },
             "Can this process use the private memory of all others?")
+        .def("inject", &inject, nb::arg("injections"),
+             "Failures to rehearse: what (0 kill, 1 stall, 2 delay, 3 drop), in which call, from which round "
+             "on, "
+             "and for how many seconds.")
         .def(
             "leave", [](const Core& self) { self.executor->leave(); },
             "Tells the other ranks of the host that this one will make no more calls.")

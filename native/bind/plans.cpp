@@ -26,26 +26,28 @@ void programs(nb::module_& module) {
         .def(
             "__init__",
             [](HeldProgram* self, int rank, int ranks, int blocks, const Column& slots, const Rows<11>& rows,
-               const Rows<2>& operands, const Column& waits_for, const Column& waits_from) {
+               const Rows<2>& operands, const Column& waits_for, const Column& waits_from,
+               const Column& round_of, std::int32_t rounds) {
                 new (self) HeldProgram{std::make_shared<const Program>(
                     rank, ranks, blocks, copied(slots), as<Instruction>(rows), as<Home>(operands),
-                    copied(waits_for), copied(waits_from))};
+                    copied(waits_for), copied(waits_from), Rounds{copied(round_of), rounds})};
             },
             nb::arg("rank"), nb::arg("ranks"), nb::arg("blocks"), nb::arg("slots"), nb::arg("instructions"),
-            nb::arg("operands"), nb::arg("waits_for"), nb::arg("waits_from"));
+            nb::arg("operands"), nb::arg("waits_for"), nb::arg("waits_from"), nb::arg("round_of"),
+            nb::arg("rounds"));
 
     nb::class_<HeldSharedProgram>(module, "SharedProgram",
                                   "A program of one rank for memory that ranks share.")
         .def(
             "__init__",
             [](HeldSharedProgram* self, int rank, int ranks, int blocks, int steps, const Rows<4>& places,
-               const Rows<5>& rows, const Column& references) {
-                new (self) HeldSharedProgram{
-                    std::make_shared<const SharedProgram>(rank, ranks, blocks, steps, as<SharedPlace>(places),
-                                                          as<SharedInstruction>(rows), copied(references))};
+               const Rows<5>& rows, const Column& references, const Column& round_of, std::int32_t rounds) {
+                new (self) HeldSharedProgram{std::make_shared<const SharedProgram>(
+                    rank, ranks, blocks, steps, as<SharedPlace>(places), as<SharedInstruction>(rows),
+                    copied(references), Rounds{copied(round_of), rounds})};
             },
             nb::arg("rank"), nb::arg("ranks"), nb::arg("blocks"), nb::arg("steps"), nb::arg("places"),
-            nb::arg("instructions"), nb::arg("references"));
+            nb::arg("instructions"), nb::arg("references"), nb::arg("round_of"), nb::arg("rounds"));
 }
 
 }  // namespace

@@ -35,6 +35,11 @@ class CountedLink {
         return count;
     }
 
+    /// As if the connection had broken.
+    void sever() {
+        if (link_) link_->sever();
+    }
+
     /// Drops what has arrived, until `total` bytes have been received since the beginning; have they?
     bool discard_up_to(std::uint64_t total) {
         while (received_ < total) {

@@ -12,6 +12,21 @@
 
 namespace unisono {
 
+namespace {
+
+template <class Run, class Go>
+void telling_the_round(const Run& run, std::int32_t rounds, Go go) {
+    try {
+        go();
+    } catch (CallFailed& failed) {
+        failed.round = run.round() + 1;
+        failed.rounds = rounds;
+        throw;
+    }
+}
+
+}  // namespace
+
 Executor::Executor(int rank, std::vector<std::unique_ptr<Link>> links, Host host)
     : rank_(rank),
       links_(std::make_move_iterator(links.begin()), std::make_move_iterator(links.end())),
@@ -25,8 +40,10 @@ Executor::~Executor() { leave(); }
 
 void Executor::run(const LinkPlan& plan, const Request& request, const std::function<void()>& interrupt) {
     const auto sequence = plan.pairwise ? Recorder::no_sequence : sequence_;
-    run(plan.arithmetic, request, sequence,
-        [&](const Request& ready) { Run(*this, plan, ready).go(stoppable(interrupt)); });
+    run(plan.arithmetic, request, sequence, [&](const Request& ready) {
+        Run run(*this, plan, ready);
+        telling_the_round(run, plan.program->rounds().count, [&] { run.go(stoppable(interrupt)); });
+    });
     if (!plan.pairwise) {
         ++sequence_;
         return;
@@ -42,9 +59,9 @@ void Executor::run(const SharedPlan& plan, const Request& request, const std::fu
     run(plan.arithmetic, request, sequence_, [&](const Request& ready) {
         const auto interrupted = stoppable(interrupt);
         Watch watch(rank_, host_, watched(ready, false), interrupted);
-        SharedRun(host_.neighbours, rank_, plan, ready, {counters_.sent, counters_.received},
-                  {patience(ready), watch, *recorder_})
-            .go();
+        SharedRun run(host_.neighbours, rank_, plan, ready, {counters_.sent, counters_.received},
+                      {patience(ready), watch, *recorder_});
+        telling_the_round(run, plan.program->rounds().count, [&] { run.go(rehearsal()); });
     });
     ++sequence_;
 }

@@ -11,6 +11,7 @@
 
 #include "execute/counted_link.hpp"
 #include "execute/host.hpp"
+#include "execute/injection.hpp"
 #include "execute/link_plan.hpp"
 #include "execute/request.hpp"
 #include "execute/shared_plan.hpp"
@@ -41,6 +42,9 @@ class Executor {
     /// Blocks until the program is through; calls `interrupt` now and then, which may throw.
     void run(const LinkPlan& plan, const Request& request, const std::function<void()>& interrupt);
     void run(const SharedPlan& plan, const Request& request, const std::function<void()>& interrupt);
+
+    /// Failures to rehearse, in calls that have not begun. Not while a call is under way.
+    void inject(std::vector<Injection> injections) { injections_ = Injections(std::move(injections)); }
 
     /// Tells the ranks of this host that this one makes no more calls, so that its end is no failure.
     void leave();
@@ -82,6 +86,7 @@ class Executor {
     template <class Go>
     void run(const Arithmetic& arithmetic, Request request, std::uint64_t sequence, Go go);
     Watch::Call watched(const Request& request, bool pairwise) const;
+    Rehearsal rehearsal() { return injections_.into(sequence_, rank_, links_); }
     std::function<void()> stoppable(const std::function<void()>& interrupt) const;
     Array premultiplied(const Arithmetic& arithmetic, Array in);
     void discard(int peer, std::uint64_t sent, const std::function<void()>& look_up);
@@ -96,6 +101,7 @@ class Executor {
     std::vector<std::byte> scratch_;
     std::vector<std::byte> premultiplied_;
     std::uint64_t sequence_ = 0;
+    Injections injections_;
     std::vector<std::uint64_t> sent_in_pairs_;      // messages to each peer in pairwise calls
     std::vector<std::uint64_t> received_in_pairs_;  // messages from each peer in pairwise calls
     bool broken_ = false;

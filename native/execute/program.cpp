@@ -8,13 +8,14 @@ namespace unisono {
 
 Program::Program(int rank, int ranks, int blocks, std::vector<std::int32_t> slots,
                  std::vector<Instruction> instructions, std::vector<Home> operands,
-                 std::vector<std::int32_t> waits_for, std::vector<std::int32_t> waits_from)
+                 std::vector<std::int32_t> waits_for, std::vector<std::int32_t> waits_from, Rounds rounds)
     : blocks_(blocks),
       slots_(std::move(slots)),
       instructions_(std::move(instructions)),
       operands_(std::move(operands)),
       waits_for_(std::move(waits_for)),
-      waits_from_(std::move(waits_from)) {
+      waits_from_(std::move(waits_from)),
+      rounds_(fitting(std::move(rounds), instructions_.size())) {
     check(rank, ranks);
     for (std::size_t i = 0; i < instructions_.size(); ++i) {
         const auto& instruction = instructions_[i];
@@ -48,6 +49,7 @@ void Program::check(int rank, int ranks) const {
             "waits do not fit the instructions");
     require(static_cast<std::size_t>(waits_from_.back()) == waits_for_.size(), count, "waits do not fit");
     require(std::ranges::is_sorted(waits_from_), count, "waits are not in order");
+    require(std::ranges::is_sorted(rounds_.of), count, "rounds are not in order");
     for (const auto block : slots_)
         require(within(block, static_cast<std::size_t>(blocks_)), 0, "slot of no block");
     for (std::size_t i = 0; i < count; ++i) {

@@ -4,6 +4,8 @@
 #include <span>
 #include <vector>
 
+#include "execute/rounds.hpp"
+
 namespace unisono {
 
 enum class Kind : std::int32_t { send, receive, local, fold };
@@ -37,7 +39,7 @@ class Program {
   public:
     Program(int rank, int ranks, int blocks, std::vector<std::int32_t> slots,
             std::vector<Instruction> instructions, std::vector<Home> operands,
-            std::vector<std::int32_t> waits_for, std::vector<std::int32_t> waits_from);
+            std::vector<std::int32_t> waits_for, std::vector<std::int32_t> waits_from, Rounds rounds = {});
 
     /// A peer, and the sends to it and receives from it, in order.
     struct Traffic {
@@ -54,6 +56,11 @@ class Program {
     std::span<const Traffic> traffic() const { return traffic_; }
     std::span<const std::int32_t> locals() const { return locals_; }
     int messages() const { return messages_; }
+    /// Never falls from one instruction to the next.
+    std::int32_t round_of(std::int32_t instruction) const {
+        return rounds_.of[static_cast<std::size_t>(instruction)];
+    }
+    const Rounds& rounds() const { return rounds_; }
 
   private:
     void check(int rank, int ranks) const;
@@ -66,6 +73,7 @@ class Program {
     std::vector<Home> operands_;
     std::vector<std::int32_t> waits_for_;
     std::vector<std::int32_t> waits_from_;
+    Rounds rounds_;
     std::vector<Traffic> traffic_;
     std::vector<std::int32_t> locals_;
 };

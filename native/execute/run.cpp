@@ -30,7 +30,8 @@ Executor::Run::Run(Executor& executor, const LinkPlan& plan, const Request& requ
       progress_(program_.instructions().size()),
       done_(program_.instructions().size()),
       remaining_(program_.instructions().size()),
-      element_(unisono::size_of(plan.arithmetic.dtype)) {
+      element_(unisono::size_of(plan.arithmetic.dtype)),
+      locals_(program_.locals()) {
     std::size_t scratch = 0;
     for (const auto block : program_.slots()) {
         slot_offsets_.push_back(scratch);
@@ -41,7 +42,8 @@ Executor::Run::Run(Executor& executor, const LinkPlan& plan, const Request& requ
         if (each.kind == Kind::send || each.kind == Kind::receive)
             message_bytes_[index(each.message)] += plan.sizes[index(each.block)];
     for (const auto& traffic : program_.traffic())
-        lanes_.push_back(Lane{&traffic, &executor.links_[index(traffic.peer)]});
+        lanes_.push_back(Lane{&traffic, &executor.links_[index(traffic.peer)], traffic.sends.size(),
+                              traffic.receives.size()});
     for (const auto& [peer, sends, receives] : program_.traffic())
         receives.empty() ? executor.recorder_->only_send_to(peer) : executor.recorder_->expect(peer);
 }
@@ -53,16 +55,54 @@ void Executor::Run::go(const std::function<void()>& interrupt) {
     auto& recorder = *executor_.recorder_;
     Watch watch(executor_.rank_, executor_.host_, executor_.watched(request_, plan_.pairwise), interrupt);
     const auto gate = announce(watch);
-    while (remaining_ > 0) {
-        if (step()) {
-            if (recorder.is_waiting()) recorder.end_wait();
-            waiter.reset();
-            watch.progress();
-            continue;
+    const auto advance_until = [&](std::size_t left) {
+        while (remaining_ > left) {
+            if (step()) {
+                if (recorder.is_waiting()) recorder.end_wait();
+                waiter.reset();
+                watch.progress();
+                continue;
+            }
+            if (!waiter.spins_next() && !recorder.is_waiting()) begin_wait();
+            if (waiter.pause()) look_up(watch, gate);
         }
-        if (!waiter.spins_next() && !recorder.is_waiting()) begin_wait();
-        if (waiter.pause()) look_up(watch, gate);
+    };
+    auto rehearsal = plan_.pairwise ? Rehearsal() : executor_.rehearsal();
+    while (!rehearsal.is_over()) {
+        advance_until(hold_from(rehearsal.next_round()));
+        remaining_ > 0 ? rehearsal.reach(round()) : rehearsal.end();
+        release();
     }
+    advance_until(0);
+}
+
+std::int32_t Executor::Run::round() const {
+    const auto next = std::ranges::find(done_, 0) - done_.begin();
+    return remaining_ > 0 ? program_.round_of(static_cast<std::int32_t>(next)) : program_.rounds().last();
+}
+
+/// Nothing of this round or a later one begins; what is earlier waits for none of it. Returns how many
+/// instructions are held.
+std::size_t Executor::Run::hold_from(std::int32_t round) {
+    const auto is_earlier = [&](std::int32_t row) { return program_.round_of(row) < round; };
+    const auto earlier = [&](std::span<const std::int32_t> rows) {
+        return static_cast<std::size_t>(std::ranges::partition_point(rows, is_earlier) - rows.begin());
+    };
+    for (auto& lane : lanes_) {
+        lane.sends = earlier(lane.traffic->sends);
+        lane.receives = earlier(lane.traffic->receives);
+    }
+    locals_ = program_.locals().first(earlier(program_.locals()));
+    const auto& rounds = program_.rounds().of;
+    return static_cast<std::size_t>(rounds.end() - std::ranges::lower_bound(rounds, round));
+}
+
+void Executor::Run::release() {
+    for (auto& lane : lanes_) {
+        lane.sends = lane.traffic->sends.size();
+        lane.receives = lane.traffic->receives.size();
+    }
+    locals_ = program_.locals();
 }
 
 /// Ranks that share memory tell each other about calls over links, too: somebody may be in another call.
@@ -81,7 +121,7 @@ bool Executor::Run::is_through(const Lane& lane) {
 
 bool Executor::Run::step() {
     bool progress = false;
-    for (const auto row : program_.locals()) progress |= !done_[index(row)] && copy_or_reduce_locally(row);
+    for (const auto row : locals_) progress |= !done_[index(row)] && copy_or_reduce_locally(row);
     for (auto& lane : lanes_) {
         try {
             progress |= send(lane);
@@ -95,7 +135,7 @@ bool Executor::Run::step() {
 
 bool Executor::Run::send(Lane& lane) {
     bool progress = false;
-    while (lane.next_send < lane.traffic->sends.size()) {
+    while (lane.next_send < lane.sends) {
         const auto row = lane.traffic->sends[lane.next_send];
         std::size_t limit = 0;
         if (!may_advance(row, limit)) break;
@@ -125,7 +165,7 @@ bool Executor::Run::send(Lane& lane) {
 
 bool Executor::Run::receive(Lane& lane) {
     bool progress = false;
-    while (lane.next_receive < lane.traffic->receives.size()) {
+    while (lane.next_receive < lane.receives) {
         const auto row = lane.traffic->receives[lane.next_receive];
         if (lane.receiving != instruction(row).message) {
             const auto before = lane.header_received;

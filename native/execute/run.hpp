@@ -23,11 +23,16 @@ class Executor::Run {
     Run(Executor& executor, const LinkPlan& plan, const Request& request);
     void go(const std::function<void()>& interrupt);
 
+    /// Of the schedule, from 0: the first one of which something is not done.
+    std::int32_t round() const;
+
   private:
     /// How far the traffic with one peer is.
     struct Lane {
         const Program::Traffic* traffic;
         CountedLink* link;
+        std::size_t sends;     // as many of the traffic's may go on now: all, unless they are held
+        std::size_t receives;  // likewise
         std::size_t next_send = 0;
         std::size_t next_receive = 0;
         std::size_t header_sent = 0;      // bytes of the frame of the message that is being sent
@@ -42,6 +47,8 @@ class Executor::Run {
 
     static bool is_through(const Lane& lane);
     bool step();
+    std::size_t hold_from(std::int32_t round);
+    void release();
     bool send(Lane& lane);
     bool receive(Lane& lane);
     bool receive_header(Lane& lane, std::int32_t message);
@@ -78,6 +85,7 @@ class Executor::Run {
     std::size_t remaining_;
     std::size_t element_;
     std::vector<Lane> lanes_;
+    std::span<const std::int32_t> locals_;    // those that are not held
     std::vector<const std::byte*> operands_;  // of a fold
 };
 

@@ -17,12 +17,13 @@ bool has(const std::vector<std::int32_t>& ranks, std::int32_t rank) {
 
 SharedProgram::SharedProgram(int rank, int ranks, int blocks, int steps, std::vector<SharedPlace> places,
                              std::vector<SharedInstruction> instructions,
-                             std::vector<std::int32_t> references)
+                             std::vector<std::int32_t> references, Rounds rounds)
     : blocks_(blocks),
       steps_(steps),
       places_(std::move(places)),
       instructions_(std::move(instructions)),
-      references_(std::move(references)) {
+      references_(std::move(references)),
+      rounds_(fitting(std::move(rounds), instructions_.size())) {
     check(rank, ranks);
     for (const auto& each : instructions_) {
         lends_input_ |= each.kind == SharedKind::publish;

@@ -4,6 +4,8 @@
 #include <span>
 #include <vector>
 
+#include "execute/rounds.hpp"
+
 namespace unisono {
 
 /// Memory for a block: an area of some rank's. Blocks and slots are numbers; an entry is a place in the
@@ -41,13 +43,15 @@ static_assert(sizeof(SharedPlace) == 4 * sizeof(std::int32_t));
 class SharedProgram {
   public:
     SharedProgram(int rank, int ranks, int blocks, int steps, std::vector<SharedPlace> places,
-                  std::vector<SharedInstruction> instructions, std::vector<std::int32_t> references);
+                  std::vector<SharedInstruction> instructions, std::vector<std::int32_t> references,
+                  Rounds rounds = {});
 
     int blocks() const { return blocks_; }
     int steps() const { return steps_; }
     std::span<const SharedPlace> places() const { return places_; }
     std::span<const SharedInstruction> instructions() const { return instructions_; }
     std::span<const std::int32_t> references(const SharedInstruction& combine) const;
+    const Rounds& rounds() const { return rounds_; }
     /// The ranks that are waited for in any case, and the others whose memory is used.
     std::span<const std::int32_t> awaited() const { return awaited_; }
     std::span<const std::int32_t> used() const { return used_; }
@@ -63,6 +67,7 @@ class SharedProgram {
     std::vector<SharedPlace> places_;
     std::vector<SharedInstruction> instructions_;
     std::vector<std::int32_t> references_;
+    Rounds rounds_;
     std::vector<std::int32_t> awaited_;
     std::vector<std::int32_t> used_;
     bool lends_input_ = false;

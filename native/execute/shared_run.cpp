@@ -37,9 +37,11 @@ SharedRun::SharedRun(Neighbours& neighbours, int rank, const SharedPlan& plan, c
     for (const auto peer : program_.used()) waiting.recorder.only_send_to(peer);
 }
 
-void SharedRun::go() {
+void SharedRun::go(Rehearsal rehearsal) {
     enter();
-    for (window_ = 0; window_ < plan_.windows; ++window_) run_window();
+    for (window_ = 0; window_ < plan_.windows; ++window_)
+        rehearsal.is_over() ? run_window() : rehearse_window(rehearsal);
+    rehearsal.end();
     if (!gate_.has_signalled()) gate_.signal(1);
 }
 
@@ -51,25 +53,41 @@ void SharedRun::enter() {
     gate_.enter(in, out);
 }
 
+std::int32_t SharedRun::round() const {
+    const auto& rounds = program_.rounds();
+    return at_ < rounds.of.size() ? rounds.of[at_] : rounds.last();
+}
+
 void SharedRun::run_window() {
-    for (const auto& each : program_.instructions()) {
-        switch (each.kind) {
-            case SharedKind::wait:
-                if (holds(each.when())) gate_.wait_for(each.peer(), step_of(each));
-                break;
-            case SharedKind::signal:
-                if (holds(each.when())) gate_.signal(step_of(each));
-                break;
-            case SharedKind::combine:
-                combine(each);
-                break;
-            case SharedKind::publish:
-                if (stages_input_) copy_staged(each);
-                break;
-            case SharedKind::fetch:
-                if (stages_output_) copy_staged(each);
-                break;
-        }
+    const auto instructions = program_.instructions();
+    for (at_ = 0; at_ < instructions.size(); ++at_) run(instructions[at_]);
+}
+
+void SharedRun::rehearse_window(Rehearsal& rehearsal) {
+    const auto instructions = program_.instructions();
+    for (at_ = 0; at_ < instructions.size(); ++at_) {
+        rehearsal.reach(round());
+        run(instructions[at_]);
+    }
+}
+
+void SharedRun::run(const SharedInstruction& each) {
+    switch (each.kind) {
+        case SharedKind::wait:
+            if (holds(each.when())) gate_.wait_for(each.peer(), step_of(each));
+            break;
+        case SharedKind::signal:
+            if (holds(each.when())) gate_.signal(step_of(each));
+            break;
+        case SharedKind::combine:
+            combine(each);
+            break;
+        case SharedKind::publish:
+            if (stages_input_) copy_staged(each);
+            break;
+        case SharedKind::fetch:
+            if (stages_output_) copy_staged(each);
+            break;
     }
 }
 

@@ -6,7 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "base/error.hpp"
 #include "execute/gate.hpp"
+#include "execute/injection.hpp"
 #include "execute/request.hpp"
 #include "execute/shared_plan.hpp"
 
@@ -24,11 +26,16 @@ class SharedRun {
     SharedRun(Neighbours& neighbours, int rank, const SharedPlan& plan, const Request& request,
               Traffic traffic, Gate::Waiting waiting);
 
-    void go();
+    void go(Rehearsal rehearsal = {});
+
+    /// Of the schedule, from 0: that of the instruction that it is at.
+    std::int32_t round() const;
 
   private:
     void enter();
     void run_window();
+    void rehearse_window(Rehearsal& rehearsal);
+    void run(const SharedInstruction& instruction);
     void combine(const SharedInstruction& combine);
     void combine_chunk(std::span<const Access> sources, std::span<const Access> targets, std::size_t offset,
                        std::size_t bytes);
@@ -65,6 +72,7 @@ class SharedRun {
     bool stages_input_ = false;
     bool stages_output_ = false;
     std::uint64_t window_ = 0;
+    std::size_t at_ = 0;  // an instruction
 };
 
 }  // namespace unisono

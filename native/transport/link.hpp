@@ -44,6 +44,10 @@ class Link {
     /// What rings when this link has news; none if it adds something to watch.
     virtual Bell* bell() const { return nullptr; }
 
+    /// Breaks the connection, as a fault would. The peer still gets what was sent; this end is not used any
+    /// more.
+    virtual void sever() = 0;
+
     /// Did the last try_send leave something over? Then whoever waits for this link waits for room, too.
     virtual bool unsent() const = 0;
 };

@@ -11,13 +11,15 @@ import os
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import isfinite
 
 from .errors import ConfigError
 from .foreign import LAUNCHERS, Launcher
 from .foreign import LOOPBACK as LOOPBACK
 from .foreign import Address as Address
 from .foreign import Store as Store
+from .injection import Injection, parse_injections
+from .values import nearest, seconds
+from .values import whole as _whole
 
 DEADLINE = 300.0
 START_TIMEOUT = 60.0
@@ -47,6 +49,7 @@ class Settings:
     ports: range | None = None
     streams: int | None = None  # TCP connections between two ranks; None: as the way between them suggests
     trace: str | None = None
+    inject: tuple[Injection, ...] = ()  # failures to rehearse, of all ranks
     verbose: bool = False
     verdicts: str | None = None  # a pipe on which a rank tells its launcher that it is not to blame
     launcher: str = "none"
@@ -76,6 +79,7 @@ def read_settings(
     ports: str | None = None,
     streams: int | None = None,
     trace: str | None = None,
+    inject: str | None = None,
     launcher: str | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> Settings:
@@ -83,7 +87,7 @@ def read_settings(
     arguments = {
         "rank": rank, "size": size, "local_rank": local_rank, "rendezvous": rendezvous, "bind": bind, "key": key,
         "job": job, "deadline": deadline, "links": links, "check": check, "ports": ports, "streams": streams,
-        "trace": trace, "launcher": launcher,
+        "trace": trace, "inject": inject, "launcher": launcher,
     }  # fmt: skip
     told = _Told(arguments, os.environ if environ is None else environ)
     return told.settings()
@@ -134,6 +138,7 @@ class _Told:
             ports=self.ports(),
             streams=self.whole("streams", low=1, high=MOST_STREAMS),
             trace=self.text("trace"),
+            inject=self.injections(size),
             verbose=self.choice("verbose", ("0", "1"), "0") == "1",
             verdicts=self.text("verdicts"),
             launcher=source,
@@ -208,30 +213,22 @@ class _Told:
             raise ConfigError(f"{name}={text!r}: valid is a range of ports such as 30000-30099, within 1-65535")
         return ports
 
+    def injections(self, size: int) -> tuple[Injection, ...]:
+        found = self.find("inject")
+        return parse_injections(*found, size) if found else ()
+
     def choice(self, name: str, valid: tuple[str, ...], default: str) -> str:
         if not (found := self.find(name)):
             return default
         label, text = found
         value = _ALIASES.get(text.lower(), text.lower())
         if value not in valid:
-            from difflib import get_close_matches  # for errors only
-
-            near = get_close_matches(value, valid, 1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise ConfigError(f"{label}={text!r}: valid is one of {', '.join(valid)}{hint}")
+            raise ConfigError(f"{label}={text!r}: valid is one of {', '.join(valid)}{nearest(value, valid)}")
         return value
 
     def number(self, name: str) -> float | None:
-        if not (found := self.find(name)):
-            return None
-        label, text = found
-        try:
-            value = float(text)
-        except ValueError:
-            value = 0.0
-        if not isfinite(value) or value <= 0:
-            raise ConfigError(f"{label}={text!r}: valid is a number of seconds above 0")
-        return value
+        found = self.find(name)
+        return seconds(*found) if found else None
 
     def whole(self, name: str, *, low: int, high: int | None = None) -> int | None:
         found = self.find(name)
@@ -244,15 +241,6 @@ class _Told:
     def name_of(self, name: str) -> str:
         found = self.find(name)
         return found[0] if found else f"UNISONO_{name.upper()}"
-
-
-def _whole(label: str, text: str, *, low: int, high: int | None = None) -> int:
-    digits = text.strip()
-    number = int(digits) if digits.isascii() and digits.isdecimal() and len(digits) < 10 else -1
-    if number < low or (high is not None and number > high):
-        up = "up" if high is None else f"to {high}"
-        raise ConfigError(f"{label}={text!r}: valid is a whole number from {low} {up}")
-    return number
 
 
 def inherited() -> dict[str, str]:

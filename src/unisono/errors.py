@@ -15,6 +15,9 @@ class UnisonoError(Exception):
     second_hand: bool = False
     """Another rank has given up before, and knows more."""
 
+    round: str = ""
+    """``round 2 of 6``: where in a call."""
+
     sequence: int | None = None
     """The call in which it began, if that was an earlier one."""
 

@@ -40,7 +40,7 @@ RingWriter::RingWriter(Ring ring, Bell& reader) : ring_(ring), reader_(reader) {
     expect_unused(ring_.control.tail.load(std::memory_order_relaxed));
 }
 
-RingWriter::~RingWriter() {
+void RingWriter::close() {
     // Releases the last bytes to a reader that sees the flag; sequentially consistent for the bell.
     ring_.control.producer_closed.store(1, std::memory_order_seq_cst);
     reader_.ring();
@@ -94,7 +94,7 @@ RingReader::RingReader(Ring ring, Bell& writer) : ring_(ring), writer_(writer) {
     expect_unused(ring_.control.head.load(std::memory_order_relaxed));
 }
 
-RingReader::~RingReader() {
+void RingReader::close() {
     // Nothing has to be seen before it; sequentially consistent for the bell.
     ring_.control.consumer_closed.store(1, std::memory_order_seq_cst);
     writer_.ring();

@@ -24,7 +24,10 @@ class RingWriter {
     RingWriter(Ring ring, Bell& reader);
     RingWriter(const RingWriter&) = delete;
     RingWriter& operator=(const RingWriter&) = delete;
-    ~RingWriter();
+    ~RingWriter() { close(); }
+
+    /// The reader gets what was written, and is told that there will be no more. May be called twice.
+    void close();
 
     /// Copies as much of the parts as there is room for; returns how much that was.
     std::size_t write(std::span<const Bytes> parts);
@@ -46,7 +49,10 @@ class RingReader {
     RingReader(Ring ring, Bell& writer);
     RingReader(const RingReader&) = delete;
     RingReader& operator=(const RingReader&) = delete;
-    ~RingReader();
+    ~RingReader() { close(); }
+
+    /// The writer is told that nobody reads any more. May be called twice.
+    void close();
 
     Bytes peek(std::size_t limit);
     void consume(std::size_t count);

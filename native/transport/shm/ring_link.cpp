@@ -29,6 +29,11 @@ void RingLink::watch(std::vector<pollfd>&) const {}
 
 Bell* RingLink::bell() const { return &mine_->bell(); }
 
+void RingLink::sever() {
+    writer_.close();
+    reader_.close();
+}
+
 bool RingLink::unsent() const { return unsent_; }
 
 }  // namespace unisono

@@ -23,6 +23,7 @@ class RingLink final : public Link {
     std::size_t try_receive(std::span<std::byte> into) override;
     void watch(std::vector<pollfd>& sockets) const override;
     Bell* bell() const override;
+    void sever() override;
     bool unsent() const override;
 
   private:

@@ -106,6 +106,10 @@ void StripedLink::watch(std::vector<pollfd>& sockets) const {
     if (unsent_) sockets.push_back({streams_[out_.stream]->descriptor(), POLLOUT, 0});
 }
 
+void StripedLink::sever() {
+    for (auto& stream : streams_) stream->sever();
+}
+
 bool StripedLink::unsent() const { return unsent_; }
 
 void StripedLink::advance(Turn& turn, std::size_t count) const {

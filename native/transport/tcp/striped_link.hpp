@@ -29,6 +29,7 @@ class StripedLink final : public Link {
     /// Only the connections whose turn it is: the others cannot take the link forward. A peer that dies
     /// closes all of them.
     void watch(std::vector<pollfd>& sockets) const override;
+    void sever() override;
     bool unsent() const override;
 
   private:

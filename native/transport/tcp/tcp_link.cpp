@@ -141,6 +141,8 @@ void TcpLink::watch(std::vector<pollfd>& sockets) const {
     sockets.push_back({socket_.number(), static_cast<short>(unsent_ ? POLLIN | POLLOUT : POLLIN), 0});
 }
 
+void TcpLink::sever() { ::shutdown(socket_.number(), SHUT_RDWR); }
+
 bool TcpLink::unsent() const { return unsent_; }
 
 std::size_t TcpLink::buffered() const { return last_ - first_; }

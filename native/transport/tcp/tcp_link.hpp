@@ -31,6 +31,7 @@ class TcpLink final : public Link {
     void consume(std::size_t count) override;
     std::size_t try_receive(std::span<std::byte> into) override;
     void watch(std::vector<pollfd>& sockets) const override;
+    void sever() override;
     bool unsent() const override;
 
     int descriptor() const { return socket_.number(); }

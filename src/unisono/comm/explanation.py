@@ -92,5 +92,6 @@ class Explanation:
             reason=error.reason or str(error),
             second_hand=error.second_hand,
             call=facts_of(record) if record else None,
+            round=error.round,
             waited=(monotonic_ns() - record.began) / 1e9 if record else 0.0,
         )

@@ -66,7 +66,16 @@ class Programs:
             instructions = np.array(rows, np.int32).reshape(-1, 11)
             waits_from = np.zeros(len(rows) + 1, np.int32)
             self._pairs[key] = NativeProgram(
-                self.rank, self.size, 2, none, instructions, none.reshape(-1, 2), none, waits_from
+                self.rank,
+                self.size,
+                2,
+                none,
+                instructions,
+                none.reshape(-1, 2),
+                none,
+                waits_from,
+                np.zeros(len(rows), np.int32),
+                1,
             )
         return self._pairs[key]
 
@@ -81,6 +90,8 @@ class Programs:
             program.operands,
             np.ascontiguousarray(program.waits_for),
             np.ascontiguousarray(program.waits_from),
+            program.round_of,
+            program.rounds,
         )
         return Ready(native, program.blocks)
 
@@ -96,6 +107,8 @@ class Programs:
             program.places,
             program.rows,
             program.references,
+            program.round_of,
+            program.rounds,
         )
         return ReadyShared(program, native)
 

@@ -21,6 +21,7 @@ from .wiring import Wiring, wire
 
 if TYPE_CHECKING:
     from .._native import Executor
+    from ..injection import Injection
     from ..trace.file import TraceFile, Track
     from .communicator import Communicator
     from .plans import Sharing
@@ -44,7 +45,7 @@ def init(*, allow_pickle: bool = False, **arguments: Any) -> Communicator:
 
         trace = TraceFile(settings.trace, settings.rank)
     try:
-        return join(settings, allow_pickle=allow_pickle, trace=trace)
+        return join(settings, allow_pickle=allow_pickle, trace=trace, injections=settings.inject)
     except BaseException:
         if trace:
             trace.close()
@@ -52,11 +53,17 @@ def init(*, allow_pickle: bool = False, **arguments: Any) -> Communicator:
 
 
 def join(
-    settings: Settings, *, allow_pickle: bool, trace: TraceFile | None = None, track: Track | None = None
+    settings: Settings,
+    *,
+    allow_pickle: bool,
+    trace: TraceFile | None = None,
+    track: Track | None = None,
+    injections: tuple[Injection, ...] = (),
 ) -> Communicator:
     """Meet the ranks that have the same settings, and link with each of them.
 
-    A trace is opened when its ranks have met; a track is part of one that was opened before.
+    A trace is opened when its ranks have met; a track is part of one that was opened before. Injections count the ranks
+    and the calls of this communicator, so one that comes from another gets none.
     """
     try:
         from .._native import Executor, Inbox
@@ -91,6 +98,7 @@ def join(
             list(wiring.pids.items()),
             ranks_on_host=len(wiring.local_ranks),
         )
+        executor.inject([(x.action, x.call, x.round, x.seconds) for x in injections if x.rank == wiring.rank])
         sharing = agree_on_sharing(executor, wiring, staged=settings.links == "staged")
     except BaseException:
         lookout.close()

@@ -28,6 +28,8 @@ class Names:
 def of_lost(report: Report, names: Names) -> str:
     """A rank is gone."""
     by = names[report.by]
+    if report.ranks == [report.by]:
+        return ". ".join([f"{by} is lost: {report.reason}", *_where(report)]) + "."
     reasons = [f"{by} lost {names.all(report.ranks)}: {report.reason or 'it cannot be reached'}"]
     for rank in report.ranks:
         if status := names.left(rank):

@@ -34,6 +34,8 @@ class Combine:
     sources: list[Home]
     targets: list[Home]
     number: int  # in the order of the whole schedule
+    first_round: int  # of the schedule, of what it does
+    last_round: int
 
 
 Cell = tuple[int, int, int]
@@ -47,6 +49,8 @@ class Combining:
         self.schedule = schedule
         self.in_place = schedule.collective.blocks is None or schedule.collective.name == "barrier"
         self.steps: list[Combine] = []
+        self.round = 0
+        self.rounds = 0
         self.homes: dict[tuple[int, int, int], Home] = {}  # (rank, space, block) -> where it lies now
         self.slots: list[list[int]] = [[] for _ in range(schedule.p)]
         self.holder: dict[Home, Combine] = {}  # the last step that had a block's present value in its hands
@@ -55,9 +59,11 @@ class Combining:
 
     def run(self) -> None:
         programs = [self.schedule.program(rank) for rank in range(self.schedule.p)]
+        self.rounds = len(programs[0])
         if self.in_place:
             self.keep_inputs(programs)
-        for round_ in zip(*programs, strict=True):
+        for number, round_ in enumerate(zip(*programs, strict=True)):
+            self.round = number
             self.enter(round_)
         self.finish()
 
@@ -143,12 +149,13 @@ class Combining:
             last = self.touched.get(self.location(target), -1)
             if last <= step.number and target not in step.targets:
                 step.targets.append(target)
+                step.last_round = self.round
                 self.note(step, [target])
                 return
         self.add(source.rank, block, [source], target)
 
     def add(self, rank: int, block: int, sources: list[Home], target: Home) -> None:
-        step = Combine(rank, block, list(sources), [target], len(self.steps))
+        step = Combine(rank, block, list(sources), [target], len(self.steps), self.round, self.round)
         self.steps.append(step)
         for home in (*sources, target):
             location = self.location(home)

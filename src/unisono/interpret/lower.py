@@ -2,8 +2,8 @@
 
 The program is a list of sends, receives, local copies and reductions of single blocks, in order; each waits, byte by
 byte, for the earlier ones that it conflicts with (read after write, write after read, write after write). Nothing else
-is ordered: there are no rounds any more. Blocks lie in the caller's input or output or in scratch slots; sizes are not
-known here.
+is ordered: there are no rounds any more, and each instruction knows its own only to say where it stands. Blocks lie in
+the caller's input or output or in scratch slots; sizes are not known here.
 """
 
 from __future__ import annotations
@@ -80,7 +80,8 @@ class Program:
     operands: Numbers  # homes, a row each
     waits_for: Numbers  # row numbers, for all instructions one after the other
     waits_from: Numbers  # where each instruction's part of waits_for begins; one entry more than instructions
-    rounds: int
+    round_of: Numbers  # the schedule's round of each instruction, from 0; it never falls
+    rounds: int  # of the schedule
 
 
 def lower(schedule: Schedule, rank: int, *, in_place: bool) -> Program:
@@ -89,8 +90,8 @@ def lower(schedule: Schedule, rank: int, *, in_place: bool) -> Program:
     rounds = schedule.program(rank)
     if in_place:
         lowering.keep_input(rounds)
-    for round_ in rounds:
-        lowering.enter(round_)
+    for number, round_ in enumerate(rounds):
+        lowering.enter(number, round_)
     lowering.finish()
     return lowering.program(len(rounds))
 
@@ -115,6 +116,8 @@ class _Lowering:
     writer: dict[Home, int] = field(default_factory=dict)
     readers: dict[Home, list[int]] = field(default_factory=lambda: defaultdict(list))
     operands: list[Home] = field(default_factory=list)
+    round_of: list[int] = field(default_factory=list)
+    round: int = 0
     messages: int = 0
 
     def keep_input(self, rounds: list[tuple[Operation, ...]]) -> None:
@@ -130,8 +133,9 @@ class _Lowering:
             self._add(Kind.LOCAL, block, target=snapshot, source=self._own(block))
             self.homes[INPUT, block] = snapshot
 
-    def enter(self, round_: tuple[Operation, ...]) -> None:
+    def enter(self, number: int, round_: tuple[Operation, ...]) -> None:
         """Dos first, then Puts, then Gets, each pair of ranks' traffic as one message."""
+        self.round = number
         for operation in round_:
             if isinstance(operation, Do):
                 for block in self._blocks(operation):
@@ -178,6 +182,7 @@ class _Lowering:
             np.array(self.operands, np.int32).reshape(-1, 2),
             np.array([w for waits in self.waits for w in waits], np.int32),
             starts.astype(np.int32),
+            np.array(self.round_of, np.int32),
             rounds,
         )
 
@@ -233,6 +238,7 @@ class _Lowering:
             self.readers[target] = []
         self.instructions.append(Instruction(kind, peer, how, message, self._number(block), target, source, operand))
         self.waits.append(sorted(waits))
+        self.round_of.append(self.round)
 
     def _home(self, space: int, block: int, *, writing: bool = False) -> Home:
         """Where a block is to be read, or written; a block of DATA that was never written is still the input's."""

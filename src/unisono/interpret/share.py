@@ -54,6 +54,8 @@ class SharedProgram:
     stages: list[BlockNumbers]  # by rank: the block of every entry of its stage, the slots first
     slots: list[int]  # by rank: how many of the entries are slots
     steps: int  # the most that any rank signals
+    round_of: Numbers  # the schedule's round of each row, from 0: see _Writing
+    rounds: int  # of the schedule
 
 
 def share(schedule: Schedule, rank: int) -> SharedProgram:
@@ -91,6 +93,9 @@ class _Sharing:
         awaited = {event for waits in self.ordered.waits for event in waits}
         awaited |= {event for waits in self.last_waits for event, when in waits if when != When.REUSED}
         self.always_awaited = frozenset(awaited)
+        self.round_of = dict(zip(self.ordered.event_of, (each.last_round for each in self.combines), strict=True))
+        self.round_of |= {Event(rank, ENTERED): 0 for rank in ranks}
+        self.written_in = {home: each.last_round for each in self.combines for home in each.targets}
         awaited |= {event for waits in self.last_waits for event, _ in waits}
         self.step_of: dict[Event, int] = {}
         steps = Counter[int]()
@@ -137,11 +142,17 @@ _WHEN_READ = {int(Area.IN): When.INPUT_LENT, int(Area.OUT): When.OUTPUT_LENT, in
 
 
 class _Writing:
-    """Writes down the program of one rank."""
+    """Writes down the program of one rank.
+
+    Each row has a round of the schedule. A combine may do what several rounds ask for: its waits are of the first of
+    them, itself and its signal of the last. What comes before all combines is of round 0; what comes after them, of the
+    round of the combine that it waits for or fetches from.
+    """
 
     def __init__(self, sharing: _Sharing, rank: int) -> None:
         self.sharing, self.rank = sharing, rank
         self.rows: list[tuple[int, int, int, int, int]] = []
+        self.round_of: list[int] = []
         self.references: list[int] = []
         self.places: dict[Home, int] = {}
         self.blocks: dict[int, int] = {}
@@ -149,24 +160,28 @@ class _Writing:
     def program(self) -> SharedProgram:
         sharing, rank = self.sharing, self.rank
         staged = [home for home in sharing.stage_entries[rank] if home.area != Area.SLOT]
-        self.ends(Kind.PUBLISH, [home for home in staged if home.area == Area.IN])
+        for home in staged:
+            if home.area == Area.IN:
+                self.copy(Kind.PUBLISH, home, 0)
         self.signal(Event(rank, ENTERED))
         for combine, waits, event in zip(
             sharing.combines, sharing.ordered.waits, sharing.ordered.event_of, strict=True
         ):
             if combine.rank == rank:
                 for awaited in waits:
-                    self.wait(awaited, When.ALWAYS)
+                    self.wait(awaited, When.ALWAYS, combine.first_round)
                 self.combine(combine)
                 self.signal(event)
         last = sorted(sharing.last_waits[rank], key=lambda wait: wait[1])
         for awaited, when in last:
             if when == When.ALWAYS:
-                self.wait(awaited, when)
-        self.ends(Kind.FETCH, [home for home in staged if home.area == Area.OUT])
+                self.wait(awaited, when, sharing.round_of[awaited])
+        for home in staged:
+            if home.area == Area.OUT:
+                self.copy(Kind.FETCH, home, sharing.written_in.get(home, 0))
         for awaited, when in last:
             if when != When.ALWAYS:
-                self.wait(awaited, when)
+                self.wait(awaited, when, sharing.round_of[awaited])
         return self.written()
 
     def written(self) -> SharedProgram:
@@ -189,24 +204,31 @@ class _Writing:
             [np.array([block_of(home) for home in stage], np.int64) for stage in entries],
             [sum(home.area == Area.SLOT for home in stage) for stage in entries],
             max(self.sharing.step_of.values(), default=1),
+            np.array(self.round_of, np.int32),
+            self.sharing.combining.rounds,
         )
 
-    def wait(self, event: Event, when: When) -> None:
-        self.rows.append((Kind.WAIT, event.rank, self.sharing.step_of[event], when, 0))
+    def row(self, round_: int, kind: Kind, *columns: int) -> None:
+        a, b, c, d = (*columns, 0, 0)[:4]
+        self.rows.append((kind, a, b, c, d))
+        self.round_of.append(round_)
+
+    def wait(self, event: Event, when: When, round_: int) -> None:
+        self.row(round_, Kind.WAIT, event.rank, self.sharing.step_of[event], when)
 
     def signal(self, event: Event) -> None:
         if event in self.sharing.step_of:
             when = When.ALWAYS if event in self.sharing.always_awaited else When.REUSED
-            self.rows.append((Kind.SIGNAL, self.sharing.step_of[event], when, 0, 0))
+            self.row(self.sharing.round_of[event], Kind.SIGNAL, self.sharing.step_of[event], when)
 
     def combine(self, combine: Combine) -> None:
         first = len(self.references)
         self.references += [self.place(home) for home in (*combine.sources, *combine.targets)]
         counts = len(combine.sources), len(combine.targets)
-        self.rows.append((Kind.COMBINE, self.block(combine.block), first, *counts))
+        self.row(combine.last_round, Kind.COMBINE, self.block(combine.block), first, *counts)
 
-    def ends(self, kind: Kind, homes: list[Home]) -> None:
-        self.rows += [(kind, self.place(home), self.block(home.number), 0, 0) for home in homes]
+    def copy(self, kind: Kind, home: Home, round_: int) -> None:
+        self.row(round_, kind, self.place(home), self.block(home.number))
 
     def place(self, home: Home) -> int:
         return self.places.setdefault(home, len(self.places))

@@ -7,7 +7,6 @@
 #include <thread>
 
 #include "base/error.hpp"
-#include "base/error.hpp"
 #include "expect.hpp"
 #include "transport/shm/ring_link.hpp"
 
@@ -174,6 +173,22 @@ void wrong_programs_are_refused() {
     expect(refused(fine, {}, {0, 1}), "waits that do not fit to be refused");
 }
 
+void wrong_rounds_are_refused() {
+    const Instruction row{Kind::receive, 1, How::copy, 0, 0, out(0), nowhere, nowhere};
+    const auto refused = [&](Rounds rounds) {
+        try {
+            Program(0, ranks, 1, {}, {row, row}, {}, {}, {0, 0, 0}, std::move(rounds));
+        } catch (const std::invalid_argument&) {
+            return true;
+        }
+        return false;
+    };
+    expect(!refused({{0, 3}, 4}) && !refused({}), "right rounds to be accepted");
+    expect(refused({{0, 4}, 4}) && refused({{-1, 0}, 4}), "a round that the schedule has not to be refused");
+    expect(refused({{0}, 4}), "rounds of other instructions to be refused");
+    expect(refused({{2, 1}, 4}), "rounds that fall to be refused");
+}
+
 }  // namespace
 
 int main() {
@@ -182,4 +197,5 @@ int main() {
     a_missing_rank_is_a_deadline();
     other_arguments_are_a_mismatch();
     wrong_programs_are_refused();
+    wrong_rounds_are_refused();
 }

@@ -58,7 +58,10 @@ SharedProgram direct_allreduce(int rank) {
     everybody_else([&](int peer) { rows.push_back({SharedKind::wait, peer, 2, always, 0}); });
     everybody_else(
         [&](int block) { rows.push_back({SharedKind::fetch, place(rank, Area::out, block), block, 0, 0}); });
-    return SharedProgram(rank, ranks, ranks, 2, places(), rows, references);
+    std::vector<std::int32_t> rounds;
+    for (const auto& row : rows)
+        rounds.push_back(row.kind == SharedKind::combine || (!rounds.empty() && rounds.back() == 1) ? 1 : 0);
+    return SharedProgram(rank, ranks, ranks, 2, places(), rows, references, {rounds, 2});
 }
 
 SharedPlan plan(int rank, bool may_stage, std::uint64_t fingerprint = 1) {
@@ -200,10 +203,51 @@ void other_arguments_are_a_mismatch_and_a_failure_reaches_everybody() {
                "a failure on every rank");
 }
 
+/// Round 0 is until all have come; what round 1 hands out, nobody gets from the rank that drops its links.
+void a_rank_that_drops_its_links_signals_no_more(std::int32_t round) {
+    auto executors = connected();
+    executors[1]->inject({{Action::drop, 0, round}});
+    std::vector<std::string> texts(ranks);
+    {
+        std::vector<std::jthread> threads;
+        for (int rank = 0; rank < ranks; ++rank)
+            threads.emplace_back([&, rank] {
+                auto& text = texts[static_cast<std::size_t>(rank)];
+                text = failure<PeerLost>(*executors[static_cast<std::size_t>(rank)], plan(rank, true),
+                                         in_half_a_minute());
+            });
+    }
+    expect(says(texts[1], "rank 1 in call 0"), "the rank itself to say so");
+    expect(says(texts[1], round == 0 ? "round 1" : round == 1 ? "round 2" : "at its end"), "where");
+    const auto sent = [&](std::size_t to) { return executors[1]->counters().sent[to].load(); };
+    expect((sent(0) > 0) == (round > 1) && (sent(2) > 0) == (round > 1),
+           "nothing handed out before its round");
+    for (const std::size_t other : {0, 2})
+        expect(says(texts[other], "it has given up a call") ||
+                   (round > 1 && says(texts[other], "nothing failed")),
+               "the others to fail, unless they had all that they need");
+}
+
+void rounds_that_no_program_has_are_refused() {
+    const SharedInstruction signal{SharedKind::signal, 1, 0, 0, 0};
+    const auto refused = [&](Rounds rounds) {
+        try {
+            SharedProgram(0, ranks, 1, 1, {}, {signal}, {}, std::move(rounds));
+        } catch (const std::invalid_argument&) {
+            return true;
+        }
+        return false;
+    };
+    expect(!refused({{1}, 2}) && !refused({}), "right rounds to be accepted");
+    expect(refused({{2}, 2}) && refused({{-1}, 2}) && refused({{0, 0}, 2}), "others to be refused");
+}
+
 }  // namespace
 
 int main() {
     for (const auto memory : {Memory::direct, Memory::staged, Memory::lent}) sums_arrive_everywhere(memory);
     a_missing_rank_is_a_deadline();
     other_arguments_are_a_mismatch_and_a_failure_reaches_everybody();
+    for (const auto round : {0, 1, 5}) a_rank_that_drops_its_links_signals_no_more(round);
+    rounds_that_no_program_has_are_refused();
 }

@@ -122,6 +122,18 @@ void test_sending_to_a_peer_that_closed_fails(Pair pair) {
     expect(reason_of_loss(*pair.one, [&] { pair.one->try_send(parts); }) == reason, "the same reason again");
 }
 
+void test_a_severed_link_ends_after_what_was_sent(Pair pair) {
+    const auto bytes = random_bytes(50, 21);
+    send_all(*pair.one, bytes);
+    pair.one->sever();
+    expect(receive_all(*pair.other, 50) == bytes, "what was sent before");
+    expect(reason_of_loss(*pair.other, [&] { pair.other->peek(10); }).ends_with("closed by the peer"),
+           "the loss of the peer, although it holds its end");
+    const std::array<Bytes, 1> parts{bytes};
+    const auto sending = reason_of_loss(*pair.other, [&] { pair.other->try_send(parts); });
+    expect(sending.find("by the peer") != std::string::npos, "the same when sending");
+}
+
 void test_a_loop_with_a_deadline_gives_up(Pair pair) {
     using Clock = std::chrono::steady_clock;
     const std::array<const Link*, 1> links{pair.one.get()};
@@ -143,6 +155,7 @@ void run(const Kind& kind) {
     test_what_was_sent_before_the_peer_closed_arrives(kind.connect(), kind.volume);
     test_a_receive_returns_the_last_bytes_before_it_reports_the_loss(kind.connect());
     test_sending_to_a_peer_that_closed_fails(kind.connect());
+    test_a_severed_link_ends_after_what_was_sent(kind.connect());
     test_a_loop_with_a_deadline_gives_up(kind.connect());
 }
 
