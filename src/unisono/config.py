@@ -46,6 +46,7 @@ class Settings:
     ports: range | None = None
     streams: int | None = None  # TCP connections between two ranks; None: as the way between them suggests
     trace: str | None = None
+    dump: str | None = None  # where to write what this rank did when a call fails
     verbose: bool = False
     verdicts: str | None = None  # a pipe on which a rank tells its launcher that it is not to blame
     launcher: str = "none"
@@ -74,6 +75,7 @@ def read_settings(
     ports: str | None = None,
     streams: int | None = None,
     trace: str | None = None,
+    dump: str | None = None,
     launcher: str | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> Settings:
@@ -81,7 +83,7 @@ def read_settings(
     arguments = {
         "rank": rank, "size": size, "local_rank": local_rank, "rendezvous": rendezvous, "bind": bind, "key": key,
         "job": job, "deadline": deadline, "links": links, "ports": ports, "streams": streams, "trace": trace,
-        "launcher": launcher,
+        "dump": dump, "launcher": launcher,
     }  # fmt: skip
     told = _Told(arguments, os.environ if environ is None else environ)
     return told.settings()
@@ -131,6 +133,7 @@ class _Told:
             ports=self.ports(),
             streams=self.whole("streams", low=1, high=MOST_STREAMS),
             trace=self.text("trace"),
+            dump=dump_directory(self.text("dump")),
             verbose=self.choice("verbose", ("0", "1"), "0") == "1",
             verdicts=self.text("verdicts"),
             launcher=source,
@@ -250,6 +253,11 @@ def _whole(label: str, text: str, *, low: int, high: int | None = None) -> int:
         up = "up" if high is None else f"to {high}"
         raise ConfigError(f"{label}={text!r}: valid is a whole number from {low} {up}")
     return number
+
+
+def dump_directory(value: str | None) -> str | None:
+    """What UNISONO_DUMP says: a directory, or that there shall be no dumps."""
+    return None if not value or value.lower() == "off" else value
 
 
 def inherited() -> dict[str, str]:

@@ -12,6 +12,7 @@ import os
 import select
 import socket
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from time import monotonic
 
@@ -36,6 +37,8 @@ class Alarm:
         self._bell = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._stop = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._rung = threading.Event()
+        self.when_heard: Callable[[UnisonoError], None] | None = None
+        """Called in the alarm's thread with the word of another rank, when all who have to hear it were told."""
         self._thread: threading.Thread | None = None
         if control.channels:
             self._epoll = select.epoll()
@@ -107,6 +110,8 @@ class Alarm:
                 except TimeoutError:
                     return False
         self._ring()
+        if self.cause and self.when_heard:
+            self.when_heard(self.cause)
         return True
 
 

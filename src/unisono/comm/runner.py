@@ -15,6 +15,7 @@ from ..schedule.conditions import COLLECTIVES
 from ..trace.record import Kind
 from .alarm import Alarm
 from .arrays import Array
+from .black_box import BlackBox, Witness
 from .call import layout_key
 from .flight import Flight
 from .in_flight import keep, stop_at_exit
@@ -44,9 +45,11 @@ class Runner:
         sharing: Sharing | None = None,
         alarm: Alarm | None = None,
         track: Track | None = None,
+        witness: Witness | None = None,
     ) -> None:
         self.rank, self.size = rank, size
         self.flight = Flight(executor.recorder())
+        self.black_box = BlackBox(witness, self.flight) if witness else None
         self.used: Counter[str] = Counter()
         self._executor: Executor | None = executor
         self._preparation = Preparation(rank, size, sharing)
@@ -64,6 +67,8 @@ class Runner:
         self._track = track
         if track:
             track.follow(self.flight.calls_since)
+        if alarm and self.black_box:
+            alarm.when_heard = self.black_box.heard
 
     @property
     def executor(self) -> Executor:
@@ -83,6 +88,8 @@ class Runner:
             if self._ticket is not None:
                 self._ticket.wait(None)
             self._executor = None
+            if self.black_box:
+                self.black_box.close()
             if self._track:
                 self._track.close()
 
@@ -115,7 +122,10 @@ class Runner:
 
     def explain(self, error: BaseException, call: str) -> BaseException:
         """What to raise where a call ended with this error."""
-        return self._alarm.explain(error, call) if self._alarm else error
+        cause = self._alarm.explain(error, call) if self._alarm else error
+        if self.black_box:
+            self.black_box.failed(cause, noticed_here=cause is error)
+        return cause
 
     def in_turn(self, function: Callable[[], T], call: str) -> T:
         """Run a function, which makes calls, here and now, unless others that make several are under way.
@@ -123,8 +133,10 @@ class Runner:
         No call of another thread comes in between. Who has the turn already goes on: to wait for those others, which
         wait for the turn, would never end.
         """
-        if self._alarm and self._alarm.cause:
-            raise self._alarm.cause
+        if self._alarm and (earlier := self._alarm.cause):
+            if self.black_box:
+                self.black_box.failed(earlier, noticed_here=False)
+            raise earlier
         try:
             if self._pool_is_busy() and threading.get_ident() not in (self._worker, self._has_turn):
                 return self._submit(lambda: self.in_turn(function, call)).result()

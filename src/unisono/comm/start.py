@@ -14,6 +14,7 @@ import numpy as np
 from ..config import LOOPBACK, Settings, parse_address, read_settings
 from ..errors import ConfigError, UnisonoError
 from .alarm import Alarm
+from .black_box import Witness, witness_of
 from .introduction import introduce_ranks
 from .rendezvous import listen
 from .verdict import tell_launcher
@@ -52,11 +53,16 @@ def init(*, allow_pickle: bool = False, **arguments: Any) -> Communicator:
 
 
 def join(
-    settings: Settings, *, allow_pickle: bool, trace: TraceFile | None = None, track: Track | None = None
+    settings: Settings,
+    *,
+    allow_pickle: bool,
+    trace: TraceFile | None = None,
+    track: Track | None = None,
+    witness: Witness | None = None,
 ) -> Communicator:
     """Meet the ranks that have the same settings, and link with each of them.
 
-    A trace is opened when its ranks have met; a track is part of one that was opened before.
+    A trace is opened when its ranks have met; a track is part of one that was opened before, a witness of another one.
     """
     try:
         from .._native import Executor, Inbox
@@ -93,6 +99,7 @@ def join(
             ranks_on_host=len(wiring.local_ranks),
         )
         sharing = agree_on_sharing(executor, wiring, staged=settings.links == "staged")
+        witness = witness or witness_of(settings, wiring.control.names)
     except BaseException:
         alarm.close()
         wiring.close()
@@ -116,8 +123,9 @@ def join(
         sharing=sharing,
         alarm=alarm,
         on_close=close,
-        regroup=Regroup(settings, track),
+        regroup=Regroup(settings, track, witness),
         track=track,
+        witness=witness,
     )
 
 
@@ -146,9 +154,10 @@ def begin_trace(settings: Settings, wiring: Wiring, trace: TraceFile | None) -> 
 class Regroup:
     """Makes communicators of some ranks of one: the first of them listens, all are told where, and they meet there."""
 
-    def __init__(self, settings: Settings, track: Track | None) -> None:
+    def __init__(self, settings: Settings, track: Track | None, witness: Witness | None) -> None:
         self._settings = settings
         self._track = track
+        self._witness = witness
         self._numbers = count()
 
     def __call__(self, comm: Communicator, members: list[int]) -> Communicator | None:
@@ -172,9 +181,11 @@ class Regroup:
             verbose=False,
             job=f"{self._settings.job}.{number}.{members[0]}",
             trace=None,  # is written already
+            dump=None,  # by the witness
         )
         track = self._track.part(number, members) if self._track else None
-        return join(settings, allow_pickle=comm.allow_pickle, track=track)
+        witness = self._witness.part(number, members) if self._witness and len(members) > 1 else None
+        return join(settings, allow_pickle=comm.allow_pickle, track=track, witness=witness)
 
 
 def local_address(settings: Settings) -> str:

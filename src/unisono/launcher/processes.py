@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ..errors import ConfigError
+from .dumps import Dumps
 from .ending import GRACE, Ending
 from .interrupt import Interrupts
 from .job import Job
@@ -37,20 +38,26 @@ def run_job(
     place: Place | None = None,
 ) -> int:
     """The exit code of the first rank that fails, or 0. Ranks are started on this host, or at another place."""
+    dumps = Dumps(job)
     screens = {stream: Screen(fd, labelled=not _bare(job, fd)) for stream, fd in STREAMS.items()}
     pump = Pump(screens["out"], screens["err"])
     with Interrupts() as interrupts, closing(Meeting(job)) as meeting, closing(Verdicts()) as verdicts:
         try:
             with Crew() as crew:
-                starter = _Starter(command, meeting, verdicts, crew, pump, log_dir, tee, verbose, place or Here())
+                starter = _Starter(
+                    command, meeting, verdicts, dumps, crew, pump, log_dir, tee, verbose, place or Here()
+                )
                 for local_rank in range(job.local_size):
                     starter.start(local_rank)
                 pump.start()  # not earlier: a process with threads is not forked lightly
                 if verbose:
                     pump.say(_summary(meeting.job, crew))
-                return _Watch(crew, interrupts, pump, verdicts, grace).until_all_have_ended()
+                code = _Watch(crew, interrupts, pump, verdicts, grace).until_all_have_ended()
         finally:
             pump.finish(impatient=lambda: bool(interrupts.take()))
+    if code and (hint := dumps.hint()):
+        screens["err"].write(f"unisono: {hint}\n".encode())
+    return code
 
 
 def _bare(job: Job, fd: int) -> bool:
@@ -71,6 +78,7 @@ class _Starter:
         command: list[str],
         meeting: Meeting,
         verdicts: Verdicts,
+        dumps: Dumps,
         crew: Crew,
         pump: Pump,
         log_dir: Path | None,
@@ -82,7 +90,7 @@ class _Starter:
         self._job = meeting.job
         self._meeting = meeting
         self._verdicts = verdicts
-        self._verbose = {"UNISONO_VERBOSE": "1"} if verbose else {}
+        self._options = dumps.variables() | ({"UNISONO_VERBOSE": "1"} if verbose else {})
         self._crew = crew
         self._pump = pump
         self._log_dir = log_dir
@@ -91,7 +99,7 @@ class _Starter:
 
     def start(self, local_rank: int) -> None:
         number = self._job.rank(local_rank)
-        more = {**self._verbose, **self._meeting.variables(), **self._verdicts.variables()}
+        more = {**self._options, **self._meeting.variables(), **self._verdicts.variables()}
         with ExitStack() as ours:  # closed when the rank has its copies
             try:
                 streams = {stream: self._open(ours, number, stream) for stream in STREAMS}

@@ -6,4 +6,12 @@ file     the trace of one rank, while it is written
 read     such a file, checked; it may end anywhere
 merge    all of them, on the clock of rank 0
 summary  what they come to
+
+dump       what a rank knows when a call has failed, as a file
+stacks     where its threads are
+plain      named tuples as JSON, and back
+group      the dumps of one communicator
+waits      who waited for whom
+causes     what came first
+diagnosis  all of it together
 """
