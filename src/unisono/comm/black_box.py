@@ -117,7 +117,7 @@ class BlackBox:
     def failed(self, error: BaseException, *, noticed_here: bool) -> None:
         """A call did, and raises this."""
         if not isinstance(error, (ConfigError, ScheduleError)) and _is_grave(error):
-            self._write(error, noticed_here=noticed_here, is_final=True)
+            self._write(error, noticed_here=noticed_here, is_final=True, is_first=noticed_here)
 
     def heard(self, cause: UnisonoError) -> None:
         """Another rank has given up; this one may be anywhere."""
@@ -125,10 +125,12 @@ class BlackBox:
 
     def left(self, error: BaseException | None) -> None:
         """The program goes, or leaves the communicator, with an error of its own. A call's is known already."""
-        if error is not None and not isinstance(error, UnisonoError):
+        is_usual = error is None or (isinstance(error, SystemExit) and not error.code)
+        if error is not None and not is_usual and not isinstance(error, UnisonoError):
             self._write(error, noticed_here=True, is_final=True)
 
-    def _write(self, error: BaseException, *, noticed_here: bool, is_final: bool) -> None:
+    def _write(self, error: BaseException, *, noticed_here: bool, is_final: bool, is_first: bool = False) -> None:
+        """What was heard of may be the echo of the first cause, which is told to all before it is written here."""
         if os.getpid() != self._process:
             return
         try:
@@ -136,8 +138,9 @@ class BlackBox:
                 known = self._known()
                 if known and (known.is_final or not is_final):
                     return
-                told_by = self._witness.rank if noticed_here else None
-                self._notice = (known or self._new_notice(error, told_by))._replace(is_final=is_final)
+                failure = _failure(error, self._witness.rank if noticed_here else None)
+                notice = known or self._new_notice(error, failure)
+                self._notice = notice._replace(is_final=is_final, failure=failure if is_first else notice.failure)
                 write(self._witness.directory, self._witness.dump(self._notice, self._flight))
         except Exception as problem:  # what the caller has to see is the failure, not this
             print(
@@ -153,11 +156,15 @@ class BlackBox:
         later = self._flight.calls_since(self._notice.last_call + 1)
         return None if any(call.outcome == "done" for call in later) else self._notice
 
-    def _new_notice(self, error: BaseException, told_by: int | None) -> Notice:
-        at = innermost(frames_of(error.__traceback__)) if not isinstance(error, UnisonoError) else None
-        failure = Failure(type(error).__name__, str(error), at.place if at else "", told_by)
+    def _new_notice(self, error: BaseException, failure: Failure) -> Notice:
         last = max((call.number for call in self._flight.calls_since()), default=-1)
-        return Notice(failure, time.time(), time.monotonic_ns(), current_threads(), last, is_final=False)
+        threads = current_threads(raised=None if isinstance(error, UnisonoError) else error.__traceback__)
+        return Notice(failure, time.time(), time.monotonic_ns(), threads, last, is_final=False)
+
+
+def _failure(error: BaseException, told_by: int | None) -> Failure:
+    at = None if isinstance(error, UnisonoError) else innermost(frames_of(error.__traceback__))
+    return Failure(type(error).__name__, str(error), at.place if at else "", told_by)
 
 
 def _is_grave(error: BaseException) -> bool:

@@ -10,7 +10,7 @@ summary  what they come to
 dump       what a rank knows when a call has failed, as a file
 stacks     where its threads are
 plain      named tuples as JSON, and back
-group      the dumps of one communicator
+scene      the dumps of one communicator
 waits      who waited for whom
 causes     what came first
 diagnosis  all of it together

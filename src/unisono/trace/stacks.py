@@ -39,12 +39,17 @@ class Thread(NamedTuple):
     frames: list[Frame]
 
 
-def current_threads() -> list[Thread]:
-    """All threads that run Python, the main thread first."""
+def current_threads(*, raised: TracebackType | None = None) -> list[Thread]:
+    """All threads that run Python, the main thread first; this one is where it raised something, if it did."""
+    here = threading.get_ident()
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     main = threading.main_thread().ident
     threads = [
-        Thread(names.get(ident, f"thread {ident}"), ident == main, _frames(traceback.walk_stack(top)))
+        Thread(
+            names.get(ident, f"thread {ident}"),
+            ident == main,
+            frames_of(raised) if raised and ident == here else _frames(traceback.walk_stack(top)),
+        )
         for ident, top in sys._current_frames().items()
     ]
     return sorted(threads, key=lambda thread: not thread.is_main)[:MOST_THREADS]
