@@ -6,8 +6,9 @@ import os
 import sys
 import threading
 import traceback
-from collections.abc import Sequence
-from types import TracebackType
+from collections.abc import Iterable, Sequence
+from itertools import chain, islice
+from types import FrameType, TracebackType
 from typing import NamedTuple
 
 MOST_THREADS = 64
@@ -55,9 +56,13 @@ def current_threads(*, raised: TracebackType | None = None) -> list[Thread]:
     return sorted(threads, key=lambda thread: not thread.is_main)[:MOST_THREADS]
 
 
-def frames_of(at: TracebackType | None) -> list[Frame]:
-    """Where something was raised."""
-    return _frames(reversed(list(traceback.walk_tb(at))))
+def frames_of(raised: TracebackType | None) -> list[Frame]:
+    """Where something was raised: a traceback begins only where it is caught."""
+    if raised is None:
+        return []
+    callers = raised.tb_frame.f_back
+    outer = traceback.walk_stack(callers) if callers else ()
+    return _frames(chain(reversed(list(traceback.walk_tb(raised))), outer))
 
 
 def innermost(frames: Sequence[Frame]) -> Frame | None:
@@ -66,13 +71,11 @@ def innermost(frames: Sequence[Frame]) -> Frame | None:
     return users[-1] if users else frames[-1] if frames else None
 
 
-def _frames(innermost_first: object) -> list[Frame]:
+def _frames(innermost_first: Iterable[tuple[FrameType, int]]) -> list[Frame]:
     frames: list[Frame] = []
-    for frame, line in innermost_first:  # type: ignore[attr-defined]
+    for frame, line in islice(innermost_first, MOST_FRAMES):
         file, function = frame.f_code.co_filename, frame.f_code.co_qualname
         frames.append(Frame(file, line or 0, function, _is_users(file)))
-        if len(frames) == MOST_FRAMES:
-            break
     return frames[::-1]
 
 
