@@ -89,7 +89,7 @@ def _version(version: Version) -> str:
 
 
 def _died(who: str, cause: Cause) -> str:
-    when = f" in or after {_located(cause.call)}" if cause.call else ", before a call of which there is a record"
+    when = f" in or after {_located(cause.call)}" if cause.call else "; nobody saw it come to a call"
     witness = "another rank" if cause.failure.told_by is None else f"rank {cause.failure.told_by}"
     return f"{who} died without a word{when}. It left no record; {witness} said: {first_line(cause.failure)}."
 

@@ -87,8 +87,7 @@ def _interrupted(failure: Failure) -> bool:
 
 def _mismatch(scene: Scene, origin: Dump) -> Cause:
     versions = compare_calls(scene)
-    ranks = [rank for version in versions for rank in version.ranks]
-    return Cause(What.MISMATCH, sorted(ranks), origin.failure, call_under_way(origin), None, versions)
+    return Cause(What.MISMATCH, sorted(scene.dumps), origin.failure, call_under_way(origin), None, versions)
 
 
 def _loss(scene: Scene, origin: Dump) -> Cause:

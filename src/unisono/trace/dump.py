@@ -108,10 +108,7 @@ def read(directory: Path) -> Found:
 
 
 def _read(path: Path) -> Dump:
-    # Not blocking: opening a pipe would wait for somebody who writes.
-    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise ValueError("it is not a regular file")
+    with open(path, "rb", opener=_open_regular) as file:
         data = file.read(LARGEST_FILE + 1)
     if len(data) > LARGEST_FILE:
         raise ValueError(f"it is larger than {LARGEST_FILE >> 20} MiB")
@@ -122,6 +119,15 @@ def _read(path: Path) -> Dump:
     if isinstance(value, dict) and value.get("format") != FORMAT:
         raise ValueError(f"it has format {value.get('format')!r}; this version of unisono reads {FORMAT}")
     return _checked(from_plain(Dump, value))
+
+
+def _open_regular(path: str, flags: int) -> int:
+    """Without waiting: a pipe would wait for somebody who writes."""
+    descriptor = os.open(path, flags | os.O_NONBLOCK)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise ValueError("it is not a regular file")
+    return descriptor
 
 
 def _refuse(constant: str) -> Any:
