@@ -44,9 +44,12 @@ def test_a_killed_rank_is_the_first_cause(tmp_path: Path) -> None:
     hint = f"unisono: what each rank did is in {tmp_path}/dumps; see: unisono diagnose {tmp_path}/dumps"
     assert done.stderr.splitlines()[-1] == hint
     text = words(tmp_path / "dumps")
-    assert re.match(rf"First cause: {WHO.format(2)} died without a word in or after {RING}\. It left no record", text)
+    first = (
+        rf"First cause: {WHO.format(2)} was killed by SIGKILL in or after {RING}\. It left no record; rank \d said: "
+    )
+    assert re.match(first, text)
     assert re.search(r"ank 0 waited [\d.]+ m?s for rank 2, which had not come", text)
-    assert re.search(r"^rank 2 .* left no record; came to call 3", text, re.MULTILINE)
+    assert re.search(r"^rank 2 .* left no record; was killed by SIGKILL; came", text, re.MULTILINE)
     assert re.search(r"^rank 0 .* was in call 4, allreduce exchange of 8 B .* train.py:12", text, re.MULTILINE)
     assert "No record of rank 2" in text
 
@@ -72,7 +75,7 @@ def test_a_rank_that_was_elsewhere_at_the_deadline_is_found_where_it_was(tmp_pat
     assert done.returncode == 1
     text = words(tmp_path / "dumps")
     assert re.match(
-        rf"First cause: {WHO.format(1)} did not come to call 4, allreduce ring of 72 B float64, train.py:15 in time: "
+        rf"First cause: {WHO.format(1)} did not come in time to call 4, allreduce ring of 72 B float64, train.py:15: "
         r"it was at train.py:11 in load\.",
         text,
     )
@@ -141,8 +144,9 @@ def test_each_communicator_has_its_story(tmp_path: Path) -> None:
     assert "rank-2.world.1.2.failure.json" in files or "rank-2.world.0.2.failure.json" in files
     text = words(tmp_path / "dumps")
     part = r"communicator world\.\d\.2 \(ranks 2 and 3\)"
-    assert re.search(rf" in {part}: {WHO.format(3)} died without a word in or after call \d, barrier", text)
-    assert re.search(rf"^(First cause|Then in the communicator of all ranks): {WHO.format(3)} died", text, re.MULTILINE)
+    assert re.search(rf" in {part}: {WHO.format(3)} was killed by SIGKILL in or after call \d, barrier", text)
+    world = r"^(First cause|Then in the communicator of all ranks)"
+    assert re.search(rf"{world}: {WHO.format(3)} was killed by SIGKILL", text, re.MULTILINE)
 
 
 def test_nothing_is_made_unless_something_fails_and_not_where_it_is_switched_off(tmp_path: Path) -> None:
@@ -163,7 +167,7 @@ def test_nothing_is_made_unless_something_fails_and_not_where_it_is_switched_off
     (folder,) = temporary.iterdir()
     assert told.stderr.splitlines()[-1].endswith(f"unisono diagnose {folder}")
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    assert re.search(rf"{WHO.format(1)} died without a word", words(folder))
+    assert re.match(rf"First cause: {WHO.format(1)} failed with exit code 3 in or after {RING}", words(folder))
 
 
 def test_a_directory_that_cannot_be_written_does_not_hide_the_error(tmp_path: Path) -> None:
@@ -265,7 +269,7 @@ def test_ranks_of_several_hosts_are_told_together(tmp_path: Path) -> None:
         )
     assert done.returncode
     text = words(tmp_path / "dumps")
-    assert re.match(r"First cause: rank 3 \(host host1, pid \d+\) died without a word", text)
+    assert re.match(r"First cause: rank 3 \(host host1, pid \d+\) was killed by SIGKILL", text)
     assert "whose clocks may differ" in text
 
 

@@ -79,7 +79,7 @@ def test_a_rank_that_was_elsewhere_at_the_deadline_is_shown_where_it_was() -> No
         dump(1, 2, "DeadlineExceeded", late, call(4, peer(0)), at="/data/load.py:7"),
     )
     assert found.stories[0].cause.what is What.ELSEWHERE
-    assert "rank 1 (host a, pid 1001) did not come to call 5, " in told(found)
+    assert "rank 1 (host a, pid 1001) did not come in time to call 5, " in told(found)
     assert "it was at load.py:7 in work." in told(found)
 
 

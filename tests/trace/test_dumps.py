@@ -15,6 +15,7 @@ from tests.trace.dumps import any_dumps, call, diagnose, dump, peer, words
 
 from unisono.errors import ConfigError
 from unisono.trace.dump import MOST_PEERS, Dump, read, write
+from unisono.trace.ends import End, write_ends
 from unisono.trace.plain import Unfit, from_plain, to_plain
 from unisono.trace.record import Kind, Peer, Record
 
@@ -161,6 +162,20 @@ def test_a_dump_with_anything_in_any_place_is_refused_or_told(
     assert len(found.dumps) + len(found.skipped) == 1
     done = diagnose(folder)
     assert done.returncode == (0 if found.dumps else 2)
+
+
+def test_how_processes_ended_is_told_with_the_dumps_of_their_job(tmp_path: Path) -> None:
+    write(tmp_path, some_dump())
+    write_ends(tmp_path, "another job", 0, [End(1, -11, False)])
+    assert "rank 1 (host a, pid 1001) died without a word" in words(tmp_path)
+    write_ends(tmp_path, "job", 1, [End(1, -11, False)])
+    assert "rank 1 (host a, pid 1001) was killed by SIGSEGV" in words(tmp_path)
+    write_ends(tmp_path, "job", 1, [End(1, -9, True)])
+    text = words(tmp_path)
+    assert "rank 1 (host a, pid 1001) died without a word" in text
+    assert "left no record; was ended by the launcher" in text
+    (tmp_path / "launcher-1.ends.json").write_text("{")
+    assert "launcher-1.ends.json was skipped: it is not JSON" in words(tmp_path)
 
 
 def test_an_empty_directory_says_what_to_do(tmp_path: Path) -> None:

@@ -16,10 +16,11 @@ from ..errors import ConfigError
 from ..trace import diagnosis
 from ..trace.diagnosis import Diagnosis, State
 from ..trace.dump import WORLD, Failure, read
+from ..trace.ends import read_ends
 from ..trace.plain import to_plain
 from .story import tell_story, tell_the_rest
 from .units import format_seconds
-from .words import name_call, name_error, place_of, place_of_frame, short
+from .words import name_call, name_end, name_error, place_of, place_of_frame, short
 
 MOST_ROWS = 64
 LONGEST_ERROR = 80
@@ -31,7 +32,7 @@ def diagnose(
 ) -> None:
     """Say what happened to a job that failed: the first cause, and who waited for whom."""
     dumps, skipped = read(directory)
-    found = diagnosis.diagnose(dumps)
+    found = diagnosis.diagnose(dumps, read_ends(directory, skipped))
     if found is None:
         raise ConfigError("; ".join([_nothing_in(directory), *skipped]))
     if as_json:
@@ -77,7 +78,8 @@ def _those_that_matter(states: list[State]) -> list[State]:
 def _cells(state: State) -> list[str]:
     call = name_call(state.call) if state.call else ""
     if state.failure is None:
-        return [f"left no record; came to {call}" if call else "left no record", "", "", ""]
+        known = [name_end(state.end) if state.end else "", f"came to {call}" if call else ""]
+        return ["; ".join(["left no record", *filter(None, known)]), "", "", ""]
     doing = "was in" if state.is_in_call else "completed" if call else "had made no call"
     where = place_of(state.call) if state.is_in_call and state.call else place_of_frame(state.at)
     waited = f"rank {state.wait.awaited}, {format_seconds(state.wait.seconds)}" if state.wait else ""

@@ -8,9 +8,10 @@ from datetime import UTC, datetime
 from ..trace.causes import Cause, Version, What
 from ..trace.diagnosis import Diagnosis, Story
 from ..trace.dump import WORLD
+from ..trace.ends import End
 from ..trace.record import Record
 from .units import format_seconds
-from .words import comma, first_line, name_call, name_error, place_of, place_of_frame, ranks, short
+from .words import comma, first_line, name_call, name_end, name_error, place_of, place_of_frame, ranks, short
 
 MOST_WAITS = 8
 
@@ -20,7 +21,7 @@ def tell_story(found: Diagnosis, story: Story) -> list[str]:
     is_first = story is found.stories[0]
     place = "" if story.communicator == WORLD else f" in communicator {story.communicator} ({ranks(story.ranks)})"
     head = f"First cause{place}: " if is_first else f"\nThen{place or ' in the communicator of all ranks'}: "
-    lines = [head + _tell_cause(found, story.cause)]
+    lines = [head + _tell_cause(found, story)]
     if waits := _tell_waits(story):
         lines.append(waits)
     if end := _tell_end(story):
@@ -48,13 +49,16 @@ def tell_the_rest(found: Diagnosis) -> list[str]:
     return remarks
 
 
-def _tell_cause(found: Diagnosis, cause: Cause) -> str:
+def _tell_cause(found: Diagnosis, story: Story) -> str:
+    cause = story.cause
+    ends = [state.end for state in story.states if state.rank in cause.ranks]
+    if cause.what is What.DIED:
+        return _died(found.names[cause.ranks[0]], cause, ends[0] if ends else None)
     who = found.names[cause.ranks[0]] if len(cause.ranks) == 1 else ranks(cause.ranks)
     tell: dict[What, Callable[[str, Cause], str]] = {
         What.RAISED: _raised,
         What.INTERRUPTED: _interrupted,
         What.MISMATCH: lambda who, cause: _mismatch(cause),
-        What.DIED: _died,
         What.ELSEWHERE: _elsewhere,
         What.SILENT: _silent,
         What.SLOW: _slow,
@@ -88,14 +92,15 @@ def _version(version: Version) -> str:
     return f"{ranks(version.ranks)} called {name_call(call)}{op}{comma(place_of(call))}"
 
 
-def _died(who: str, cause: Cause) -> str:
+def _died(who: str, cause: Cause, end: End | None) -> str:
+    how = name_end(end) if end and not end.by_launcher else "died without a word"
     when = f" in or after {_located(cause.call)}" if cause.call else "; nobody saw it come to a call"
     witness = "another rank" if cause.failure.told_by is None else f"rank {cause.failure.told_by}"
-    return f"{who} died without a word{when}. It left no record; {witness} said: {first_line(cause.failure)}."
+    return f"{who} {how}{when}. It left no record; {witness} said: {first_line(cause.failure)}."
 
 
 def _elsewhere(who: str, cause: Cause) -> str:
-    return f"{who} did not come to {_call(cause)} in time: it was at {place_of_frame(cause.at) or 'an unknown line'}."
+    return f"{who} did not come in time to {_call(cause)}: it was at {place_of_frame(cause.at) or 'an unknown line'}."
 
 
 def _silent(who: str, cause: Cause) -> str:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import PurePath
 
+from ..launcher.rank import describe_end
 from ..trace.dump import Failure
+from ..trace.ends import End
 from ..trace.record import Record
 from ..trace.stacks import Frame
 from .units import format_bytes
@@ -45,6 +47,13 @@ def first_line(failure: Failure) -> str:
 def name_error(failure: Failure) -> str:
     text = first_line(failure).removesuffix(".")
     return f"{failure.error}: {text}" if text else failure.error
+
+
+def name_end(end: End) -> str:
+    """was killed by SIGKILL"""
+    if end.by_launcher:
+        return "was ended by the launcher"
+    return describe_end(end.code) if end.code else "ended with exit code 0"
 
 
 def short(where: str) -> str:

@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from .. import config
+from ..trace.ends import End, write_ends
 from .job import Job
 
 SLACK = 2.0
@@ -21,6 +22,7 @@ class Dumps:
         default = None if only_if_asked_for else str(job.dump_directory)
         self._directory = config.dump_directory(told or default)
         self._variables = {"UNISONO_DUMP": default} if default and not told else {}
+        self._job = job
         self._began = time.time()
 
     def variables(self) -> dict[str, str]:
@@ -32,6 +34,12 @@ class Dumps:
         if self._directory is None or not self._has_new_files(Path(self._directory)):
             return None
         return f"what each rank did is in {self._directory}; see: unisono diagnose {self._directory}"
+
+    def add_ends(self, ends: list[End]) -> None:
+        """What only the launcher knows, for the diagnosis. That it cannot be written is no reason to fail."""
+        if self._directory is not None:
+            with suppress(OSError):
+                write_ends(Path(self._directory), self._job.name, self._job.node_rank, ends)
 
     def _has_new_files(self, directory: Path) -> bool:
         with suppress(OSError):

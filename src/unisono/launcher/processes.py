@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ..errors import ConfigError
+from ..trace.ends import End
 from .dumps import Dumps
 from .ending import GRACE, Ending
 from .interrupt import Interrupts
@@ -52,10 +53,12 @@ def run_job(
                 pump.start()  # not earlier: a process with threads is not forked lightly
                 if verbose:
                     pump.say(_summary(meeting.job, crew))
-                code = _Watch(crew, interrupts, pump, verdicts, grace).until_all_have_ended()
+                watch = _Watch(crew, interrupts, pump, verdicts, grace)
+                code = watch.until_all_have_ended()
         finally:
             pump.finish(impatient=lambda: bool(interrupts.take()))
     if code and (hint := dumps.hint()):
+        dumps.add_ends(watch.ends())
         screens["err"].write(f"unisono: {hint}\n".encode())
     return code
 
@@ -149,7 +152,7 @@ class _Watch:
         self._verdicts = verdicts
         self._ending = Ending(grace)
         self._failed: Rank | None = None  # the one to blame, as far as we know
-        self._signalled = False  # by us: from then on, ranks end because we want it
+        self._signalled: set[int] = set()  # by us: these ranks end because we want it
         self._told: signal.Signals | None = None
         self._told_at = 0.0
 
@@ -169,6 +172,10 @@ class _Watch:
                     self._pass_on(number)
                 self._go_on_ending()
         return self._exit_code()
+
+    def ends(self) -> list[End]:
+        """How all of them ended."""
+        return [End(rank.number, rank.returncode or 0, rank.number in self._signalled) for rank in self._crew.ranks]
 
     def _note_failure(self, ended: list[Rank]) -> None:
         failed = [rank for rank in ended if rank.returncode]
@@ -205,7 +212,7 @@ class _Watch:
         if number is None or not running:
             return
         names = ", ".join(str(rank.number) for rank in running)
-        self._signalled = True
+        self._signalled.update(rank.number for rank in running)
         self._pump.say(f"rank{'s' * (len(running) > 1)} {names} did not end: {number.name}")
         for rank in running:
             rank.signal(number)

@@ -9,7 +9,8 @@ summary  what they come to
 
 dump       what a rank knows when a call has failed, as a file
 stacks     where its threads are
-plain      named tuples as JSON, and back
+ends       how the processes of a job ended
+plain      named tuples as JSON, and back; as files: plain_file
 scene      the dumps of one communicator
 waits      who waited for whom
 causes     what came first

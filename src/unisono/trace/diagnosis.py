@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from .causes import Cause, find_cause
 from .dump import Dump, Failure
+from .ends import End, Ends
 from .record import Record
 from .scene import Scene, call_under_way, last_call, main_frame, make_scenes
 from .stacks import Frame
@@ -24,6 +25,7 @@ class State(NamedTuple):
     at: Frame | None
     wait: Wait | None
     failure: Failure | None
+    end: End | None  # of its process, if the launcher told
 
 
 class Story(NamedTuple):
@@ -58,7 +60,7 @@ class Diagnosis(NamedTuple):
     other_runs: list[Run]
 
 
-def diagnose(dumps: Sequence[Dump]) -> Diagnosis | None:
+def diagnose(dumps: Sequence[Dump], ends: Sequence[Ends] = ()) -> Diagnosis | None:
     """None if there is nothing to go by."""
     runs: dict[tuple[str, int], list[Dump]] = {}
     for dump in dumps:
@@ -68,13 +70,14 @@ def diagnose(dumps: Sequence[Dump]) -> Diagnosis | None:
     newest, *others = sorted(runs.values(), key=lambda run: -max(dump.clock for dump in run))
     first = newest[0]
     recorded = {dump.rank for dump in newest}
+    end_of = {end.rank: end for of_host in ends if of_host.job == first.job for end in of_host.ends}
     return Diagnosis(
         run=first.run,
         job=first.job,
         names=first.names,
         hosts=sorted({dump.host for dump in newest}),
         clock=min(dump.clock for dump in newest),
-        stories=[_tell(scene, first.names) for scene in make_scenes(newest)],
+        stories=[_tell(scene, first.names, end_of) for scene in make_scenes(newest)],
         silent=[rank for rank in range(first.size) if rank not in recorded],
         other_runs=[
             Run(run[0].run, sorted({dump.rank for dump in run}), max(dump.clock for dump in run)) for run in others
@@ -82,29 +85,30 @@ def diagnose(dumps: Sequence[Dump]) -> Diagnosis | None:
     )
 
 
-def _tell(scene: Scene, names: list[str]) -> Story:
+def _tell(scene: Scene, names: list[str], ends: dict[int, End]) -> Story:
     cause = find_cause(scene)
     waits = find_waits(scene)
     chain = find_chain(waits, cause.ranks)
     place = {rank: number for number, rank in enumerate(chain)}
     order = sorted(waits.values(), key=lambda wait: (-place.get(wait.rank, -1), wait.rank))
-    states = [_state(scene, rank, names, waits) for rank in scene.ranks]
+    states = [_state(scene, rank, names[rank], waits.get(rank), ends.get(rank)) for rank in scene.ranks]
     return Story(scene.communicator, scene.ranks, cause, order, chain, states)
 
 
-def _state(scene: Scene, rank: int, names: list[str], waits: dict[int, Wait]) -> State:
+def _state(scene: Scene, rank: int, name: str, wait: Wait | None, end: End | None) -> State:
     dump = scene.dumps.get(rank)
     if dump is None:
         seen = scene.last_seen(rank)
-        return State(rank, names[rank], scene.communicator, seen, False, None, None, None)
+        return State(rank, name, scene.communicator, seen, False, None, None, None, end)
     under_way = call_under_way(dump)
     return State(
         rank,
-        names[rank],
+        name,
         scene.communicator,
         under_way or last_call(dump),
         under_way is not None,
         main_frame(dump),
-        waits.get(rank),
+        wait,
         dump.failure,
+        end,
     )

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import stat
-import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ..errors import ConfigError
-from .plain import from_plain, printable, to_plain
+from .plain_file import read_all, read_plain, write_plain
 from .record import Peer, Record
 from .stacks import Thread
 
 FORMAT = 1
 WORLD = "world"
-LARGEST_FILE = 16 << 20
 MOST_PEERS = 32  # of a call, those that count: in a direct exchange among 1,000 ranks there are 999
 LONGEST_TEXT = 8192
 
-_NAME = re.compile(r"rank-(\d{1,9})(?:\.([A-Za-z0-9_.-]{1,120}))?\.failure\.json")
+_NAME = re.compile(r"rank-\d{1,9}(\.[A-Za-z0-9_.-]{1,120})?\.failure\.json")
 
 
 class Failure(NamedTuple):
@@ -74,64 +70,22 @@ def file_name(rank: int, communicator: str) -> str:
 
 def write(directory: str | os.PathLike[str], dump: Dump) -> Path:
     """A file with this name is complete. Only its owner can read what is made here."""
-    os.makedirs(directory, mode=0o700, exist_ok=True)
-    path = Path(directory) / file_name(dump.rank, dump.communicator)
-    draft = path.with_name(f".{path.name}.{os.getpid()}.{time.monotonic_ns()}")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    try:
-        with open(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
-            json.dump(to_plain(_bounded(dump)), file, separators=(",", ":"), ensure_ascii=False)
-        os.replace(draft, path)
-    except BaseException:
-        os.unlink(draft)
-        raise
-    return path
+    return write_plain(Path(directory) / file_name(dump.rank, dump.communicator), _bounded(dump))
 
 
 def read(directory: Path) -> Found:
     """All dumps there; whatever else has such a name is skipped, and named."""
     if not directory.is_dir():
         raise ConfigError(f"{directory} is not a directory; name the one that UNISONO_DUMP had")
-    dumps, skipped = [], []
-    for path in sorted(directory.iterdir()):
-        if not (name := _NAME.fullmatch(path.name)):
-            continue
-        try:
-            dump = _read(path)
-            if file_name(dump.rank, dump.communicator) != path.name:
-                raise ValueError(f"it is of rank {dump.rank}, communicator {dump.communicator[:120]}; was it renamed?")
-            dumps.append(dump)
-        except (OSError, ValueError, RecursionError) as error:
-            reason = error.strerror if isinstance(error, OSError) else str(error)
-            skipped.append(f"{name[0]} was skipped: {printable(reason or type(error).__name__)[:200]}")
-    return Found(dumps, skipped)
+    skipped: list[str] = []
+    return Found(list(read_all(directory, _NAME, _read, skipped)), skipped)
 
 
 def _read(path: Path) -> Dump:
-    with open(path, "rb", opener=_open_regular) as file:
-        data = file.read(LARGEST_FILE + 1)
-    if len(data) > LARGEST_FILE:
-        raise ValueError(f"it is larger than {LARGEST_FILE >> 20} MiB")
-    try:
-        value = json.loads(data, parse_constant=_refuse)
-    except ValueError:
-        raise ValueError("it is empty" if not data else "it is not JSON, or not all of it") from None
-    if isinstance(value, dict) and value.get("format") != FORMAT:
-        raise ValueError(f"it has format {value.get('format')!r}; this version of unisono reads {FORMAT}")
-    return _checked(from_plain(Dump, value))
-
-
-def _open_regular(path: str, flags: int) -> int:
-    """Without waiting: a pipe would wait for somebody who writes."""
-    descriptor = os.open(path, flags | os.O_NONBLOCK)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise ValueError("it is not a regular file")
-    return descriptor
-
-
-def _refuse(constant: str) -> Any:
-    raise ValueError(constant)
+    dump = _checked(read_plain(path, Dump, FORMAT))
+    if file_name(dump.rank, dump.communicator) != path.name:
+        raise ValueError(f"it is of rank {dump.rank}, communicator {dump.communicator[:120]}; was it renamed?")
+    return dump
 
 
 def _checked(dump: Dump) -> Dump:
