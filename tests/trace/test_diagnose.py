@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import stat
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -103,12 +103,27 @@ def test_an_error_of_one_rank_is_told_with_its_line(style: str, tmp_path: Path) 
     assert re.search(r"ank 0 waited [\d.]+ m?s for rank \d", text)
 
 
+TELL_WHEN_IT_WAITS = """
+import threading
+
+def waits():
+    call = comm.stats()["recent"][-1]
+    return call["outcome"] == "running" and any(peer["waited"] for peer in call["peers"].values())
+
+def tell():
+    while comm.rank != 1 and not waits():
+        time.sleep(0.01)
+    open(f"{sys.argv[1]}/here-{comm.rank}", "x").close()
+
+threading.Thread(target=tell, daemon=True).start()
+"""
+
+
 def test_ctrl_c_is_told_with_who_kept_the_others_waiting(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
-    waiting = f"open({str(tmp_path)!r} + f'/here-{{comm.rank}}', 'x').close()\n"
-    script.write_text(START + waiting + "if comm.rank == 1:\n    time.sleep(60)\ncomm.barrier()\n")
+    script.write_text(START + TELL_WHEN_IT_WAITS + "if comm.rank == 1:\n    time.sleep(60)\ncomm.barrier()\n")
     job = subprocess.Popen(
-        command("-n", 3, script),
+        command("-n", 3, script, tmp_path),
         env={**os.environ, "UNISONO_DUMP": str(tmp_path / "dumps")},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
@@ -118,7 +133,6 @@ def test_ctrl_c_is_told_with_who_kept_the_others_waiting(tmp_path: Path) -> None
     with job:
         try:
             assert eventually(lambda: len(list(tmp_path.glob("here-*"))) == 3, 30)
-            time.sleep(0.3)  # for the barrier to be waited in; the rest does not depend on it
             job.send_signal(signal.SIGINT)
             _, errors = job.communicate(timeout=30)
         finally:
@@ -127,7 +141,7 @@ def test_ctrl_c_is_told_with_who_kept_the_others_waiting(tmp_path: Path) -> None
     assert "see: unisono diagnose" in errors.splitlines()[-1]
     text = words(tmp_path / "dumps")
     assert re.match(r"First cause: r.* interrupted \(Ctrl-C\)", text)
-    assert re.search(r"^rank 1 .* completed call 3, .* train.py:12", text, re.MULTILINE)
+    assert re.search(r"^rank 1 .* completed call 3, .* train.py:\d", text, re.MULTILINE)
     assert re.search(r"^rank [02] .* was in call 4, barrier .* rank 1, [\d.]+ m?s", text, re.MULTILINE)
 
 
@@ -263,12 +277,16 @@ def test_a_receive_without_a_send_is_told(links: str, tmp_path: Path) -> None:
 def test_ranks_of_several_hosts_are_told_together(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text(START + "if comm.rank == 3:\n    os.kill(os.getpid(), signal.SIGKILL)\ncomm.barrier()\n")
+    inherited = {name: text for name, text in os.environ.items() if name != "UNISONO_DUMP"}
     with Lab(2, "1gbit", share=[tmp_path]) as lab:
-        done = lab.run(
-            sys.executable, script, ranks=4, timeout=SECONDS, env=os.environ | {"UNISONO_DUMP": str(tmp_path / "dumps")}
-        )
-    assert done.returncode
-    text = words(tmp_path / "dumps")
+        done = lab.run(sys.executable, script, ranks=4, timeout=SECONDS, env=inherited)
+    assert done.returncode == 128 + signal.SIGKILL
+    dumps = Path(done.stderr.split()[-1])
+    assert dumps.parent == Path("/var/tmp")
+    try:
+        text = words(dumps)
+    finally:
+        shutil.rmtree(dumps)
     assert re.match(r"First cause: rank 3 \(host host1, pid \d+\) was killed by SIGKILL", text)
     assert "whose clocks may differ" in text
 
