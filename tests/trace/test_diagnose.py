@@ -20,6 +20,7 @@ from tests.trace.dumps import failing_job, words
 from tests.trace.traces import wait_until
 
 import unisono
+from unisono.comm.black_box import note_uncaught
 from unisono.errors import DeadlineExceeded, MismatchError, PeerLost
 from unisono.lab import Lab
 
@@ -214,6 +215,21 @@ def test_launch_says_where_the_dumps_are_if_they_were_asked_for(
     assert "unisono diagnose" not in str(caught.value.__notes__)
 
 
+def test_an_error_in_a_launched_function_is_told(tmp_path: Path) -> None:
+    def job() -> None:
+        comm = unisono.init(dump=str(tmp_path))
+        comm.barrier()
+        if comm.rank == 1:
+            raise ValueError("no such row")
+        comm.barrier()
+
+    with pytest.raises(ValueError, match="no such row"):
+        unisono.launch(job, 2, timeout=60)
+    assert re.match(
+        rf"First cause: {WHO.format(1)} raised ValueError: no such row, test_diagnose.py:\d+", words(tmp_path)
+    )
+
+
 def test_each_failure_is_written_once_and_by_started_calls_too(tmp_path: Path) -> None:
     dump = tmp_path / "rank-0.failure.json"
 
@@ -238,6 +254,27 @@ def test_each_failure_is_written_once_and_by_started_calls_too(tmp_path: Path) -
     assert found["failure"]["error"] == "DeadlineExceeded"
     assert found["failure"]["told_by"] == 0
     assert [record["kind"]["collective"] for record in found["calls"]] == ["barrier", "allreduce"]
+
+
+def test_a_failure_after_one_that_was_survived_takes_its_place(tmp_path: Path) -> None:
+    def job() -> list[str]:
+        comm = unisono.init(dump=str(tmp_path))
+        errors = []
+
+        def note() -> None:
+            dump = json.loads((tmp_path / f"rank-{comm.rank}.failure.json").read_text())
+            errors.append(dump["failure"]["message"])
+
+        for message in ("first", "an echo of it"):
+            note_uncaught(ValueError(message))  # as a notebook does, which goes on
+            note()
+        comm.barrier()
+        note_uncaught(ValueError("second"))
+        note()
+        comm.close()
+        return errors
+
+    assert unisono.launch(job, 2, timeout=60) == [["first", "first", "second"]] * 2
 
 
 def test_a_mistake_in_an_argument_is_no_failure(tmp_path: Path) -> None:

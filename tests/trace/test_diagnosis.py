@@ -72,6 +72,28 @@ def test_the_two_calls_of_a_mismatch_stand_side_by_side() -> None:
     )
 
 
+def test_a_mismatch_that_is_over_is_not_told_again() -> None:
+    def made(rank: int) -> Dump:
+        earlier, now = (
+            call(number, kind=Kind("barrier"), outcome="failed", bytes=8 * rank, where=f"t.py:{number}")
+            for number in (1, 3)
+        )
+        return dump(rank, 2, "MismatchError", "they differ", earlier, call(2), now)
+
+    text = told(diagnosed(made(0), made(1)))
+    assert "as their call 3: rank 0 called barrier of 0 B, t.py:3; rank 1 called barrier of 8 B, t.py:3." in text
+
+
+def test_a_rank_that_was_lost_but_left_a_record_is_not_said_to_have_died() -> None:
+    lost = "rank 0 lost rank 1: connection reset"
+    found = diagnosed(
+        dump(0, 2, "PeerLost", lost, call(5, peer(1, waited=1), outcome="failed")),
+        dump(1, 2, "PeerLost", lost, call(5, peer(0), outcome="failed")),
+    )
+    text = told(found)
+    assert f"rank 1 (host a, pid 1001) was lost, but left a record: {lost}. It was in call 5, " in text
+
+
 def test_a_rank_that_was_elsewhere_at_the_deadline_is_shown_where_it_was() -> None:
     late = "rank 0 has waited for rank 1 in call 5"
     found = diagnosed(

@@ -62,6 +62,7 @@ def _tell_cause(found: Diagnosis, story: Story) -> str:
         What.ELSEWHERE: _elsewhere,
         What.SILENT: _silent,
         What.SLOW: _slow,
+        What.LOST: _lost,
     }
     return tell.get(cause.what, _other)(who, cause)
 
@@ -112,6 +113,10 @@ def _silent(who: str, cause: Cause) -> str:
 
 def _slow(who: str, cause: Cause) -> str:
     return f"{_call(cause)} was not through at the deadline; {who} was in it, too, and kept the others waiting."
+
+
+def _lost(who: str, cause: Cause) -> str:
+    return f"{who} was lost, but left a record: {first_line(cause.failure)}.{_last(cause)}"
 
 
 def _other(who: str, cause: Cause) -> str:

@@ -104,7 +104,7 @@ class BlackBox:
         self._witness = witness
         self._flight = flight
         self._notice: Notice | None = None
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal may come while this is held, and its handler make a call
         self._process = os.getpid()
         self._number = next(_numbers)
         _open_boxes[self._number] = self
@@ -178,6 +178,12 @@ _open_boxes: WeakValueDictionary[int, BlackBox] = WeakValueDictionary()
 _is_watching = False
 
 
+def note_uncaught(error: BaseException) -> None:
+    """The program of this rank ends with it."""
+    for box in list(_open_boxes.values()):
+        box.left(error)
+
+
 def _watch_for_uncaught() -> None:
     global _is_watching
     if _is_watching:
@@ -186,8 +192,7 @@ def _watch_for_uncaught() -> None:
     show = sys.excepthook
 
     def note_and_show(kind: type[BaseException], error: BaseException, at: TracebackType | None) -> None:
-        for box in list(_open_boxes.values()):
-            box.left(error)
+        note_uncaught(error)
         show(kind, error, at)
 
     sys.excepthook = note_and_show

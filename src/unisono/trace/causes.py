@@ -62,19 +62,30 @@ def find_cause(scene: Scene) -> Cause:
 
 
 def compare_calls(scene: Scene) -> list[Version]:
-    """The first call of all ranks that is not the same on all of them, in all its versions."""
-    calls: dict[int, list[tuple[int, Record]]] = {}
+    """The first call of all ranks that is not the same on all of them, in all its versions.
+
+    What differed before a call that all have made and completed is over.
+    """
+    calls: dict[int, dict[int, Record]] = {}
     for rank, dump in sorted(scene.dumps.items()):
         for call in dump.calls:
             if call.sequence is not None:
-                calls.setdefault(call.sequence, []).append((rank, call))
+                calls.setdefault(call.sequence, {})[rank] = call
+    first: list[Version] = []
     for _, made in sorted(calls.items()):
-        versions: dict[tuple[object, ...], Version] = {}
-        for rank, call in made:
-            versions.setdefault((*call.kind, call.bytes), Version(call, [])).ranks.append(rank)
+        versions = _versions(made)
         if len(versions) > 1:
-            return sorted(versions.values(), key=lambda version: -len(version.ranks))
-    return []
+            first = first or versions
+        elif len(made) == len(scene.dumps) and all(call.outcome == "done" for call in made.values()):
+            first = []
+    return first
+
+
+def _versions(made: dict[int, Record]) -> list[Version]:
+    versions: dict[tuple[object, ...], Version] = {}
+    for rank, call in made.items():
+        versions.setdefault((*call.kind, call.bytes), Version(call, [])).ranks.append(rank)
+    return sorted(versions.values(), key=lambda version: -len(version.ranks))
 
 
 def _raised(failure: Failure) -> bool:
