@@ -1,6 +1,7 @@
-"""How long randomised tests run: modestly by default, at full length where UNISONO_SOAK=1."""
+"""How long randomised tests run (modestly; at full length where UNISONO_SOAK=1), and where failing ranks write."""
 
 import os
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
@@ -17,3 +18,11 @@ settings.load_profile("soak" if SOAK else "ci")
 def soak() -> bool:
     """Whether this run is a soak, for tests that count their own repetitions."""
     return SOAK
+
+
+@pytest.fixture(scope="session", autouse=True)
+def dump_directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Many tests let ranks fail: what these write about it is removed with the other files of the tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("UNISONO_DUMP", str(tmp_path_factory.mktemp("dumps")))
+        yield

@@ -50,6 +50,7 @@ class Settings:
     streams: int | None = None  # TCP connections between two ranks; None: as the way between them suggests
     trace: str | None = None
     inject: tuple[Injection, ...] = ()  # failures to rehearse, of all ranks
+    dump: str | None = None  # where to write what this rank did when a call fails
     verbose: bool = False
     verdicts: str | None = None  # a pipe on which a rank tells its launcher that it is not to blame
     launcher: str = "none"
@@ -80,6 +81,7 @@ def read_settings(
     streams: int | None = None,
     trace: str | None = None,
     inject: str | None = None,
+    dump: str | None = None,
     launcher: str | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> Settings:
@@ -87,7 +89,7 @@ def read_settings(
     arguments = {
         "rank": rank, "size": size, "local_rank": local_rank, "rendezvous": rendezvous, "bind": bind, "key": key,
         "job": job, "deadline": deadline, "links": links, "check": check, "ports": ports, "streams": streams,
-        "trace": trace, "inject": inject, "launcher": launcher,
+        "trace": trace, "inject": inject, "dump": dump, "launcher": launcher,
     }  # fmt: skip
     told = _Told(arguments, os.environ if environ is None else environ)
     return told.settings()
@@ -139,6 +141,7 @@ class _Told:
             streams=self.whole("streams", low=1, high=MOST_STREAMS),
             trace=self.text("trace"),
             inject=self.injections(size),
+            dump=dump_directory(self.text("dump")),
             verbose=self.choice("verbose", ("0", "1"), "0") == "1",
             verdicts=self.text("verdicts"),
             launcher=source,
@@ -241,6 +244,11 @@ class _Told:
     def name_of(self, name: str) -> str:
         found = self.find(name)
         return found[0] if found else f"UNISONO_{name.upper()}"
+
+
+def dump_directory(value: str | None) -> str | None:
+    """What UNISONO_DUMP says: a directory, or that there shall be no dumps."""
+    return None if not value or value.lower() == "off" else value
 
 
 def inherited() -> dict[str, str]:

@@ -12,6 +12,9 @@ class UnisonoError(Exception):
     """The ranks that it is about, where these are known."""
 
     reason: str = ""
+    noticed_by: int | None = None
+    """The rank that saw it first, where all raise what one has seen."""
+
     second_hand: bool = False
     """Another rank has given up before, and knows more."""
 

@@ -42,12 +42,12 @@ def test_our_own_variables_say_everything() -> None:
     more = {
         "UNISONO_LOCAL_RANK": "1", "UNISONO_DEADLINE": "2.5", "UNISONO_LINKS": "TCP", "UNISONO_PORTS": "30000-30099",
         "UNISONO_TRACE": "traces", "UNISONO_JOB": "nightly", "UNISONO_HOST": "a", "UNISONO_BIND": "0.0.0.0",
-        "UNISONO_STREAMS": "4",
+        "UNISONO_STREAMS": "4", "UNISONO_DUMP": "dumps",
     }  # fmt: skip
     assert read(UNISONO | more) == Settings(
         rank=1, size=4, local_rank=1, rendezvous=Address("10.0.0.1", 29400), bind="0.0.0.0", key=KEY, job="nightly",
         host="a", deadline=2.5, start_timeout=2.5, links="tcp", ports=range(30000, 30100), streams=4,
-        trace="traces", launcher="unisono",
+        trace="traces", dump="dumps", launcher="unisono",
     )  # fmt: skip
 
 
@@ -192,3 +192,9 @@ def test_the_key_is_never_shown() -> None:
     with pytest.raises(ConfigError, match="UNISONO_KEY has 6 characters, valid is 16 or more") as caught:
         read(UNISONO | {"UNISONO_KEY": "sesame"})
     assert "sesame" not in str(caught.value)
+
+
+@pytest.mark.parametrize("value", ["off", "OFF", ""])
+def test_dumps_can_be_switched_off(value: str) -> None:
+    assert read({"UNISONO_DUMP": value}).dump is None
+    assert read({"UNISONO_DUMP": "dumps"}, dump=value or None).dump == (None if value else "dumps")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial, wraps
 from math import prod
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
@@ -16,6 +18,7 @@ from ..schedule.layout import EqualBlocks, UnequalBlocks
 from . import objects
 from .arguments import counts_of_rows, seconds, whole
 from .arrays import Array, is_value, new_array, readable, writable
+from .black_box import Witness
 from .call import Call
 from .handle import Done, Handle, Started, Submitted
 from .lookout import Lookout
@@ -67,15 +70,19 @@ class Communicator:
         on_close: Callable[[], None] = lambda: None,
         regroup: Callable[[Communicator, list[int]], Communicator | None] = lambda comm, members: None,
         track: Track | None = None,
+        witness: Witness | None = None,
     ) -> None:
         self.rank, self.size, self.local_rank = rank, size, local_rank
         self.hosts = hosts or []  # by rank
         self.links = links or []  # by rank: how it is reached, "shm" or "tcp"; "self" is this one
         self.deadline = deadline
         self.allow_pickle = allow_pickle
-        self._runner = Runner(executor, rank, size, sharing=sharing, lookout=lookout, strict=strict, track=track)
-        self._inbox = inbox
         self._sharing = "none" if sharing is None else "direct" if sharing.direct else "staged"
+        witness = witness and replace(witness, sharing=self._sharing)
+        self._runner = Runner(
+            executor, rank, size, sharing=sharing, lookout=lookout, strict=strict, track=track, witness=witness
+        )
+        self._inbox = inbox
         self._regroup = regroup
         self._give_up = weakref.finalize(self, on_close)  # also for who forgets to close
 
@@ -85,7 +92,9 @@ class Communicator:
     def __enter__(self) -> Communicator:
         return self
 
-    def __exit__(self, *exception: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        if self._runner.black_box:
+            self._runner.black_box.left(error)
         self.close()
 
     def close(self) -> None:

@@ -194,4 +194,4 @@ class Desk:
             lost |= set() if report.second_hand else set(ranks)
             message = words.of_lost(report, names)
         sequence = None if lost or report.call is None else report.call.sequence
-        return Verdict(report.epoch, error, message, list(ranks), sorted(lost), sequence)
+        return Verdict(report.epoch, error, message, list(ranks), sorted(lost), report.by, sequence)

@@ -62,11 +62,12 @@ class Verdict:
     message: str
     ranks: list[int]
     lost: list[int]  # ranks that are gone, or do not answer
+    by: int = 0  # the rank that saw it
     sequence: int | None = None  # the call that failed, if those before it can still succeed
 
     def exception(self) -> UnisonoError:
         error = ERRORS.get(self.error, UnisonoError)(self.message)
-        error.ranks, error.epoch = tuple(self.ranks), self.epoch
+        error.ranks, error.noticed_by, error.epoch = tuple(self.ranks), self.by, self.epoch
         return error
 
     @property

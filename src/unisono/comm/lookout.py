@@ -17,7 +17,7 @@ from dataclasses import replace
 from time import monotonic, monotonic_ns
 from typing import TYPE_CHECKING, Any
 
-from ..errors import DeadlineExceeded
+from ..errors import DeadlineExceeded, UnisonoError
 from ..trace.record import Record
 from .control import Control
 from .conversation import Loop, Talk, pause, readable
@@ -55,6 +55,8 @@ class Lookout:
         self._wholes: dict[str, list[Any]] = {}
         self._present: dict[str, list[int]] = {}
         self._thread: threading.Thread | None = None
+        self.when_told: Callable[[UnisonoError], None] | None = None
+        """Called in the thread, with a verdict, when all who have to hear it were told."""
 
     def start(self, whereabouts: Whereabouts, executor: Executor) -> None:
         """From here on, nobody else reads the control connections."""
@@ -182,6 +184,8 @@ class Lookout:
             self._verdict, self._seen = verdict, False
             self._executor.give_up_from(verdict.sequence)
             self._news.notify_all()
+        if self.when_told:
+            self.when_told(verdict.exception())
 
     def here(self, tag: str, ranks: list[int]) -> None:
         with self._news:

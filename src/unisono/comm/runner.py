@@ -16,6 +16,7 @@ from ..schedule.conditions import COLLECTIVES
 from ..trace.record import Kind
 from .agreement import Agreement
 from .arrays import Array
+from .black_box import BlackBox, Witness
 from .call import layout_key
 from .explanation import Explanation
 from .flight import Flight
@@ -48,14 +49,18 @@ class Runner:
         lookout: Lookout | None = None,
         strict: bool = False,
         track: Track | None = None,
+        witness: Witness | None = None,
     ) -> None:
         self.rank, self.size = rank, size
         self.flight = Flight(executor.recorder())
+        self.black_box = BlackBox(witness, self.flight) if witness else None
         self.used: Counter[str] = Counter()
         self._executor: Executor | None = executor
         self._preparation = Preparation(rank, size, sharing)
         self._prepared: dict[tuple[Any, ...], Prepared] = {}
         self._agreement = Agreement(self._preparation) if strict and size > 1 else None
+        if lookout and self.black_box:
+            lookout.when_told = self.black_box.heard
         self._explanation = Explanation(executor, self.flight, rank, lookout)
         self._turn = threading.RLock()
         self._has_turn: int | None = None  # the thread whose calls run now
@@ -88,6 +93,8 @@ class Runner:
         with self._turn:
             self._finish_all()
             self._executor = None
+            if self.black_box:
+                self.black_box.close()
             if self._track:
                 self._track.close()
 
@@ -129,8 +136,13 @@ class Runner:
     def explain(self, error: BaseException, call: str, epoch: int) -> BaseException:
         """What to raise to the program where a call of an epoch ended with this error."""
         cause = self._explanation.of(error, call, epoch)
-        if isinstance(cause, UnisonoError) and cause.epoch == self._explanation.epoch:
-            self._explanation.seen()
+        noticed_by = self.rank
+        if isinstance(cause, UnisonoError) and cause.epoch is not None:
+            noticed_by = self.rank if cause.noticed_by is None else cause.noticed_by
+            if cause.epoch == self._explanation.epoch:
+                self._explanation.seen()
+        if self.black_box:
+            self.black_box.failed(cause, noticed_here=noticed_by == self.rank)
         return cause
 
     def in_turn(self, function: Callable[[], T], call: str, seconds: float) -> T:

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..config import LOOPBACK, Settings, parse_address, read_settings
 from ..errors import ConfigError, UnisonoError
+from .black_box import Witness, witness_of
 from .introduction import introduce_ranks
 from .lookout import Lookout
 from .rendezvous import listen
@@ -59,11 +60,12 @@ def join(
     trace: TraceFile | None = None,
     track: Track | None = None,
     injections: tuple[Injection, ...] = (),
+    witness: Witness | None = None,
 ) -> Communicator:
     """Meet the ranks that have the same settings, and link with each of them.
 
-    A trace is opened when its ranks have met; a track is part of one that was opened before. Injections count the ranks
-    and the calls of this communicator, so one that comes from another gets none.
+    A trace is opened when its ranks have met; a track is part of one that was opened before, a witness of another one.
+    Injections count the ranks and the calls of this communicator, so one that comes from another gets none.
     """
     try:
         from .._native import Executor, Inbox
@@ -100,6 +102,7 @@ def join(
         )
         executor.inject([(x.action, x.call, x.round, x.seconds) for x in injections if x.rank == wiring.rank])
         sharing = agree_on_sharing(executor, wiring, staged=settings.links == "staged")
+        witness = witness or witness_of(settings, wiring.control.names)
     except BaseException:
         lookout.close()
         wiring.close()
@@ -124,8 +127,9 @@ def join(
         lookout=lookout,
         strict=settings.check == "strict",
         on_close=close,
-        regroup=Regroup(settings, track),
+        regroup=Regroup(settings, track, witness),
         track=track,
+        witness=witness,
     )
 
 
@@ -154,9 +158,10 @@ def begin_trace(settings: Settings, wiring: Wiring, trace: TraceFile | None) -> 
 class Regroup:
     """Makes communicators of some ranks of one: the first of them listens, all are told where, and they meet there."""
 
-    def __init__(self, settings: Settings, track: Track | None) -> None:
+    def __init__(self, settings: Settings, track: Track | None, witness: Witness | None) -> None:
         self._settings = settings
         self._track = track
+        self._witness = witness
         self._numbers = count()
 
     def __call__(self, comm: Communicator, members: list[int]) -> Communicator | None:
@@ -180,9 +185,11 @@ class Regroup:
             verbose=False,
             job=f"{self._settings.job}.{number}.{members[0]}",
             trace=None,  # is written already
+            dump=None,  # by the witness
         )
         track = self._track.part(number, members) if self._track else None
-        return join(settings, allow_pickle=comm.allow_pickle, track=track)
+        witness = self._witness.part(number, members) if self._witness and len(members) > 1 else None
+        return join(settings, allow_pickle=comm.allow_pickle, track=track, witness=witness)
 
 
 def local_address(settings: Settings) -> str:

@@ -7,6 +7,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from ..errors import ConfigError
 from ..launcher.job import Job, check_ranks
@@ -28,6 +29,11 @@ class LabJob(Job):
 
     def rank(self, local_rank: int) -> int:
         return local_rank
+
+    @property
+    def dump_directory(self) -> Path:
+        """Not in /tmp: each host of a lab has its own."""
+        return Path("/var/tmp") / f"unisono-{self.name}"
 
     def variables(self, local_rank: int) -> dict[str, str]:
         host = self.hosts[local_rank]

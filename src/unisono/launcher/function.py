@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from ..errors import ConfigError, DeadlineExceeded, PeerLost, UnisonoError
+from .dumps import Dumps
 from .ending import Ending
 from .job import Job, check_ranks
 from .meeting import Meeting
@@ -67,6 +68,7 @@ class _Call:
         self._results: list[_Result] = []
         self._seen: dict[int, float] = {}  # when we saw a rank end
         self._ending = Ending()
+        self._dumps = Dumps(job, only_if_asked_for=True)
         self._cleanup = ExitStack()
 
     def __enter__(self) -> Self:
@@ -180,6 +182,8 @@ class _Call:
             error = failed[0][1]
             for _, later in failed[1:]:
                 error.add_note(f"Then: {later.__notes__[0]} {type(later).__name__}: {later}")
+            if hint := self._dumps.hint():
+                error.add_note(hint)
             raise error
         return [result.value() for result in self._results]
 
@@ -214,6 +218,8 @@ class _Call:
             report = self._results[rank.number].report
             where = report.traceback.rstrip() if report else "  no answer to SIGINT; killed"
             error.add_note(f"Rank {rank.number} was here:\n{where}")
+        if hint := self._dumps.hint():
+            error.add_note(hint)
         return error
 
     @property

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from .. import config
 from ..errors import ConfigError
@@ -44,6 +46,11 @@ class Job:
             "UNISONO_KEY": self.key,
             "UNISONO_JOB": self.name,
         }
+
+    @property
+    def dump_directory(self) -> Path:
+        """Where the ranks write what they did if they fail, unless somebody says otherwise."""
+        return Path(tempfile.gettempdir()) / f"unisono-{self.name}"
 
     def environment(self, local_rank: int, more: Mapping[str, str]) -> dict[str, str]:
         """The caller's environment with our variables, and defaults where it says nothing."""

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ..errors import ConfigError
+from ..trace.ends import End
+from .dumps import Dumps
 from .ending import GRACE, Ending
 from .interrupt import Interrupts
 from .job import Job
@@ -37,20 +39,28 @@ def run_job(
     place: Place | None = None,
 ) -> int:
     """The exit code of the first rank that fails, or 0. Ranks are started on this host, or at another place."""
+    dumps = Dumps(job)
     screens = {stream: Screen(fd, labelled=not _bare(job, fd)) for stream, fd in STREAMS.items()}
     pump = Pump(screens["out"], screens["err"])
     with Interrupts() as interrupts, closing(Meeting(job)) as meeting, closing(Verdicts()) as verdicts:
         try:
             with Crew() as crew:
-                starter = _Starter(command, meeting, verdicts, crew, pump, log_dir, tee, verbose, place or Here())
+                starter = _Starter(
+                    command, meeting, verdicts, dumps, crew, pump, log_dir, tee, verbose, place or Here()
+                )
                 for local_rank in range(job.local_size):
                     starter.start(local_rank)
                 pump.start()  # not earlier: a process with threads is not forked lightly
                 if verbose:
                     pump.say(_summary(meeting.job, crew))
-                return _Watch(crew, interrupts, pump, verdicts, grace).until_all_have_ended()
+                watch = _Watch(crew, interrupts, pump, verdicts, grace)
+                code = watch.until_all_have_ended()
         finally:
             pump.finish(impatient=lambda: bool(interrupts.take()))
+    if code and (hint := dumps.hint()):
+        dumps.add_ends(watch.ends())
+        screens["err"].write(f"unisono: {hint}\n".encode())
+    return code
 
 
 def _bare(job: Job, fd: int) -> bool:
@@ -71,6 +81,7 @@ class _Starter:
         command: list[str],
         meeting: Meeting,
         verdicts: Verdicts,
+        dumps: Dumps,
         crew: Crew,
         pump: Pump,
         log_dir: Path | None,
@@ -82,7 +93,7 @@ class _Starter:
         self._job = meeting.job
         self._meeting = meeting
         self._verdicts = verdicts
-        self._verbose = {"UNISONO_VERBOSE": "1"} if verbose else {}
+        self._options = dumps.variables() | ({"UNISONO_VERBOSE": "1"} if verbose else {})
         self._crew = crew
         self._pump = pump
         self._log_dir = log_dir
@@ -91,7 +102,7 @@ class _Starter:
 
     def start(self, local_rank: int) -> None:
         number = self._job.rank(local_rank)
-        more = {**self._verbose, **self._meeting.variables(), **self._verdicts.variables()}
+        more = {**self._options, **self._meeting.variables(), **self._verdicts.variables()}
         with ExitStack() as ours:  # closed when the rank has its copies
             try:
                 streams = {stream: self._open(ours, number, stream) for stream in STREAMS}
@@ -141,7 +152,7 @@ class _Watch:
         self._verdicts = verdicts
         self._ending = Ending(grace)
         self._failed: Rank | None = None  # the one to blame, as far as we know
-        self._signalled = False  # by us: from then on, ranks end because we want it
+        self._signalled: set[int] = set()  # by us: these ranks end because we want it
         self._told: signal.Signals | None = None
         self._told_at = 0.0
 
@@ -161,6 +172,10 @@ class _Watch:
                     self._pass_on(number)
                 self._go_on_ending()
         return self._exit_code()
+
+    def ends(self) -> list[End]:
+        """How all of them ended."""
+        return [End(rank.number, rank.returncode or 0, rank.number in self._signalled) for rank in self._crew.ranks]
 
     def _note_failure(self, ended: list[Rank]) -> None:
         failed = [rank for rank in ended if rank.returncode]
@@ -197,7 +212,7 @@ class _Watch:
         if number is None or not running:
             return
         names = ", ".join(str(rank.number) for rank in running)
-        self._signalled = True
+        self._signalled.update(rank.number for rank in running)
         self._pump.say(f"rank{'s' * (len(running) > 1)} {names} did not end: {number.name}")
         for rank in running:
             rank.signal(number)

@@ -41,6 +41,9 @@ def call(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Report:
     try:
         value = function(*arguments)
     except BaseException as error:
+        from ..comm.black_box import note_uncaught  # for those that fail only
+
+        note_uncaught(error)
         return _report_error(error)
     try:
         return Report(value=pickle.dumps(value))

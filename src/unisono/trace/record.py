@@ -28,6 +28,11 @@ class Peer(NamedTuple):
     longest_began: int  # the longest of these waits
     longest: int
 
+    @property
+    def is_absent(self) -> bool:
+        """It has not come to the call, as far as can be seen from here."""
+        return self.expected and self.arrived is None
+
 
 class Record(NamedTuple):
     """One call of one rank. It goes on as long as it has not ended."""
