@@ -17,7 +17,7 @@ void raise(const char* name, const char* text) {
 
 }  // namespace
 
-/// What the core throws is what unisono.errors has under the same name.
+/// What the core throws is what unisono.errors has under the same name, or the nearest to it.
 void errors(nb::module_&) {
     nb::register_exception_translator([](const std::exception_ptr& pointer, void*) {
         try {
@@ -28,6 +28,8 @@ void errors(nb::module_&) {
             raise("DeadlineExceeded", error.what());
         } catch (const Mismatch& error) {
             raise("MismatchError", error.what());
+        } catch (const ForkedChild& error) {
+            raise("ConfigError", error.what());
         } catch (const SystemError& error) {
             raise("UnisonoError", error.what());
         }

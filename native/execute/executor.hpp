@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/fork.hpp"
 #include "execute/host.hpp"
 #include "execute/link_plan.hpp"
 #include "execute/request.hpp"
@@ -64,6 +65,7 @@ class Executor {
     Array premultiplied(const Arithmetic& arithmetic, Array in);
     void fail();
 
+    Origin origin_;
     int rank_;
     std::vector<std::unique_ptr<Link>> links_;
     Host host_;

@@ -18,6 +18,7 @@ from time import monotonic
 from ..errors import DeadlineExceeded, MismatchError, PeerLost, UnisonoError
 from .control import Control
 from .conversation import hold
+from .fork import in_a_forked_child
 from .frames import HEADER, Kind
 
 PATIENCE = 0.3  # for the word of a rank that died: it may have said why
@@ -37,6 +38,7 @@ class Alarm:
         self._stop = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._rung = threading.Event()
         self._thread: threading.Thread | None = None
+        in_a_forked_child(self, Alarm._let_go)
         if control.channels:
             self._epoll = select.epoll()
             self._thread = threading.Thread(target=self._listen, name="unisono-alarm", daemon=True)
@@ -73,6 +75,12 @@ class Alarm:
         os.eventfd_write(self._stop, 1)
         if self._thread:
             self._thread.join()
+        self._let_go()
+
+    def _let_go(self) -> None:
+        if self._bell < 0:
+            return
+        if self._thread:
             self._epoll.close()
         os.close(self._bell)
         os.close(self._stop)

@@ -18,6 +18,7 @@ from .alarm import Alarm
 from .arguments import counts_of_rows, seconds, whole
 from .arrays import Array, is_value, new_array, readable, writable
 from .call import Call
+from .fork import Refusal, in_a_forked_child, this_process
 from .handle import Done, Handle, Started, Submitted
 from .plans import Sharing
 from .prepared import Shape
@@ -71,11 +72,13 @@ class Communicator:
         self.links = links or []  # by rank: how it is reached, "shm" or "tcp"; "self" is this one
         self.deadline = deadline
         self.allow_pickle = allow_pickle
-        self._runner = Runner(executor, rank, size, sharing=sharing, alarm=alarm, track=track)
+        self._runner: Runner | Refusal = Runner(executor, rank, size, sharing=sharing, alarm=alarm, track=track)
         self._inbox = inbox
         self._sharing = "none" if sharing is None else "direct" if sharing.direct else "staged"
         self._regroup = regroup
         self._give_up = weakref.finalize(self, on_close)  # also for who forgets to close
+        self._process = this_process()
+        in_a_forked_child(self, Communicator._let_go)
 
     def __repr__(self) -> str:
         return f"<Communicator rank {self.rank} of {self.size}{', closed' if self._runner.closed else ''}>"
@@ -91,6 +94,11 @@ class Communicator:
         if not self._runner.closed:
             self._runner.close()
             self._give_up()
+
+    def _let_go(self) -> None:
+        self._give_up.detach()
+        self._runner = Refusal(self.rank, self._process)
+        self._inbox = None  # results are private, until the call is refused
 
     def start(self, call: str, *arguments: Any, **options: Any) -> Handle:
         """Make a call by its name, such as "allreduce", and come back at once with a handle.
@@ -157,6 +165,7 @@ class Communicator:
 
         Calls on such arrays copy nothing; all other arrays work, too. A torch dtype gives a tensor.
         """
+        self._runner.require_process()
         extents = (int(shape),) if isinstance(shape, (int, np.integer)) else tuple(int(extent) for extent in shape)
         if any(extent < 0 for extent in extents):
             raise ConfigError(f"an array of shape {extents} cannot be")

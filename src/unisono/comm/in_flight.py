@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 import threading
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
@@ -22,6 +23,17 @@ def keep(ticket: Ticket, arrays: Any) -> None:
     with _keeping:
         _kept[:] = [(other, held) for other, held in _kept if not other.done()]
         _kept.append((ticket, arrays))
+
+
+def _forget_all() -> None:
+    """In a forked child: the calls go on in the parent, and so does a thread that has the lock."""
+    global _keeping
+    _keeping = threading.Lock()
+    _kept.clear()
+    _executors.clear()
+
+
+os.register_at_fork(after_in_child=_forget_all)
 
 
 def stop_at_exit(executor: Executor) -> None:
