@@ -69,9 +69,13 @@ std::function<void()> Executor::stoppable(const std::function<void()>& interrupt
     return [this, &interrupt] {
         interrupt();
         origin_.require("this call");  // a signal handler may fork in the middle of it
-        if (stopped_.load(std::memory_order_relaxed))
-            throw PeerLost("rank " + std::to_string(rank_) + " has given its communicator up in a call");
+        require_going_on();
     };
+}
+
+void Executor::require_going_on() const {
+    if (stopped_.load(std::memory_order_relaxed))
+        throw PeerLost("rank " + std::to_string(rank_) + " has given its communicator up in a call");
 }
 
 Array Executor::premultiplied(const Arithmetic& arithmetic, Array in) {

@@ -45,6 +45,9 @@ class Executor {
     /// From another thread: the call under way fails soon, and so do all others.
     void stop() { stopped_.store(true, std::memory_order_relaxed); }
 
+    /// PeerLost after that.
+    void require_going_on() const;
+
     Neighbours& neighbours() { return host_.neighbours; }
     const Counters& counters() const { return counters_; }
     const std::shared_ptr<Recorder>& recorder() const { return recorder_; }

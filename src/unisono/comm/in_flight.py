@@ -41,7 +41,18 @@ def stop_at_exit(executor: Executor) -> None:
     _executors.add(executor)
 
 
+def _is_foreign_daemon(thread: threading.Thread) -> bool:
+    return thread.daemon and not thread.name.startswith("unisono")
+
+
 @atexit.register
 def _stop_all() -> None:
-    for executor in list(_executors):
+    executors = list(_executors)
+    for executor in executors:
+        executor.stop(0)
+    for executor in executors:
         executor.stop(SECONDS_TO_STOP)
+    if executors and any(map(_is_foreign_daemon, threading.enumerate())):
+        from .._native import expect_leaks
+
+        expect_leaks()  # what daemon threads have is never let go of
