@@ -114,7 +114,7 @@ void a_connection_ends_with_the_parent_though_a_child_lives() {
     pollfd end{ends[1], POLLIN, 0};  // the child closes its own before anything else, but it may be late
     char byte;
     expect(::poll(&end, 1, 10'000) == 1 && ::recv(ends[1], &byte, 1, 0) == 0, "the end of the connection");
-    for (const int end : {hold[0], hold[1], ends[1]}) ::close(end);
+    for (const int number : {hold[0], hold[1], ends[1]}) ::close(number);
     int status = -1;
     expect(::waitpid(child, &status, 0) == child && status == 0, "the child to live until it was told");
 }
