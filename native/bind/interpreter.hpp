@@ -27,10 +27,15 @@ inline bool interpreter_ends() {
 /// here, for the moment that the process has left. Who ends the interpreter waits for the others first.
 class WithoutInterpreter {
   public:
-    WithoutInterpreter() : state_(PyEval_SaveThread()) { ++threads_; }
+    WithoutInterpreter() {
+        if (interpreter_ends()) return;  // in the one thread that is left, which ends it
+        state_ = PyEval_SaveThread();
+        ++threads_;
+    }
     WithoutInterpreter(const WithoutInterpreter&) = delete;
     WithoutInterpreter& operator=(const WithoutInterpreter&) = delete;
     ~WithoutInterpreter() {
+        if (state_ == nullptr) return;
         while (interpreter_ends()) ::pause();
         PyEval_RestoreThread(state_);
         --threads_;
@@ -43,7 +48,7 @@ class WithoutInterpreter {
 
   private:
     inline static std::atomic<int> threads_ = 0;
-    PyThreadState* state_;
+    PyThreadState* state_ = nullptr;
 };
 
 /// Lets Python handle signals; without the interpreter's lock.

@@ -46,7 +46,7 @@ def in_a_forked_child(owner: T, let_go: Callable[[T], None]) -> None:
 
 
 class Refusal:
-    """In the place of what makes the calls of a communicator, in a forked child: it makes none. Closing is no use."""
+    """In the place of what makes the calls of a communicator, in a forked child: all but closing it is refused."""
 
     closed = False
 

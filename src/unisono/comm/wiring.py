@@ -366,6 +366,7 @@ class _Pairs:
     def wiring(self) -> Wiring:
         if not self.inboxes:
             self.doors.close_inbox()
+        inbox, self.doors.inbox = self.doors.inbox, None  # from here on it is the wiring's to close
         own = self.cards[self.rank]
         local = {self.rank, *self.inboxes}
         if self.doors.unix is None:  # nothing was tried that would show it
@@ -378,7 +379,7 @@ class _Pairs:
             local_rank=local_ranks.index(self.rank) if told is None else told,
             local_ranks=local_ranks,
             hosts=[card.host for card in self.cards],
-            inbox=self.doors.inbox,
+            inbox=inbox,
             inboxes=self.inboxes,
             sockets={peer: [sock for _, sock in sorted(streams.items())] for peer, streams in self.sockets.items()},
             control=self.control,
