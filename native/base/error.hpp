@@ -52,6 +52,11 @@ struct Mismatch : CallFailed {
     using CallFailed::CallFailed;
 };
 
+/// Something was used in a forked child of the process to which it belongs.
+struct ForkedChild : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+
 /// The operating system said no; the message has its reason.
 struct SystemError : std::runtime_error {
     using std::runtime_error::runtime_error;

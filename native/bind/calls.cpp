@@ -19,9 +19,10 @@ using HeldTicket = Held<Ticket>;
 
 /// False if the call was not through in time.
 bool wait(const HeldTicket& ticket, std::optional<double> seconds) {
+    if (ticket.value->done()) return true;
     const auto until = seconds ? after(*seconds) : Clock::time_point::max();
-    const nb::gil_scoped_release without_gil;
-    return ticket.value->done() || ticket.value->wait([&] {
+    const WithoutInterpreter elsewhere;
+    return ticket.value->wait([&] {
         check_signals();
         return Clock::now() < until;
     });

@@ -29,7 +29,7 @@ void raise(const char* name, const CallFailed& failed) {
 
 }  // namespace
 
-/// What the core throws is what unisono.errors has under the same name.
+/// What the core throws is what unisono.errors has under the same name, or the nearest to it.
 void errors(nb::module_&) {
     nb::register_exception_translator([](const std::exception_ptr& pointer, void*) {
         try {
@@ -40,6 +40,8 @@ void errors(nb::module_&) {
             raise("DeadlineExceeded", error);
         } catch (const Mismatch& error) {
             raise("MismatchError", error);
+        } catch (const ForkedChild& error) {
+            PyErr_SetString(kind("ConfigError").ptr(), error.what());
         } catch (const SystemError& error) {
             PyErr_SetString(kind("UnisonoError").ptr(), error.what());
         }

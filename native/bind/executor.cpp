@@ -100,8 +100,9 @@ nb::object run(const Core& core, const Held<const Plan>& plan, std::uintptr_t in
         });
     };
     std::shared_ptr<Ticket> ticket;
+    core.executor->require_going_on();
     {
-        const nb::gil_scoped_release without_gil;
+        const WithoutInterpreter elsewhere;
         ticket = later ? core.calls->start(std::move(call)) : core.calls->run_or_start(std::move(call));
     }
     return ticket ? nb::cast(Held<Ticket>{std::move(ticket)}) : nb::none();
@@ -142,9 +143,9 @@ void inject(const Core& core, const std::vector<Failure>& failures) {
 
 void stop(const Core& core, double seconds) {
     const auto until = after(seconds);
-    const nb::gil_scoped_release without_gil;
     core.executor->stop();
-    while (core.calls->busy() && Clock::now() < until)
+    const WithoutInterpreter elsewhere;
+    while ((core.calls->busy() || WithoutInterpreter::threads() > 1) && Clock::now() < until)
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
@@ -228,7 +229,8 @@ void executor(nb::module_& module) {
             "leave", [](const Core& self) { self.executor->leave(); },
             "Tells the other ranks of the host that this one will make no more calls.")
         .def("stop", &stop, nb::arg("seconds"),
-             "Makes the calls under way fail, and waits for that for at most so many seconds.")
+             "Makes the calls under way fail, and waits for at most so many seconds until they have, and no "
+             "thread is in a call.")
         .def(
             "recorder", [](const Core& self) { return self.executor->recorder(); },
             "The last calls, also after the executor is gone.")

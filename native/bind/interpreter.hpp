@@ -1,7 +1,9 @@
 #pragma once
 
 #include <nanobind/nanobind.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 
 #include "execute/watch.hpp"
@@ -11,6 +13,43 @@ namespace unisono::bind {
 inline Clock::time_point after(double seconds) {
     return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
 }
+
+inline bool interpreter_ends() {
+#if PY_VERSION_HEX >= 0x030D0000
+    return Py_IsFinalizing() != 0;
+#else
+    return _Py_IsFinalizing() != 0;
+#endif
+}
+
+/// Other threads have the interpreter meanwhile. A daemon thread may come back after its end: Python then
+/// ends the thread by unwinding it, and to unwind a destructor is to abort the process. Such a thread stays
+/// here, for the moment that the process has left. Who ends the interpreter waits for the others first.
+class WithoutInterpreter {
+  public:
+    WithoutInterpreter() {
+        if (interpreter_ends()) return;  // in the one thread that is left, which ends it
+        state_ = PyEval_SaveThread();
+        ++threads_;
+    }
+    WithoutInterpreter(const WithoutInterpreter&) = delete;
+    WithoutInterpreter& operator=(const WithoutInterpreter&) = delete;
+    ~WithoutInterpreter() {
+        if (state_ == nullptr) return;
+        while (interpreter_ends()) ::pause();
+        PyEval_RestoreThread(state_);
+        --threads_;
+    }
+
+    /// So many threads are without it.
+    static int threads() { return threads_; }
+    /// In a forked child, which has none of them.
+    static void forget_threads() { threads_ = 0; }
+
+  private:
+    inline static std::atomic<int> threads_ = 0;
+    PyThreadState* state_ = nullptr;
+};
 
 /// Lets Python handle signals; without the interpreter's lock.
 inline void check_signals() {

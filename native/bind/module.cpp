@@ -1,15 +1,23 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
+#include <pthread.h>
 
 #include "base/build.hpp"
 #include "bind/bind.hpp"
+#include "bind/interpreter.hpp"
 
 namespace nb = nanobind;
 
 NB_MODULE(_native, module) {
     module.doc() = "The part of unisono that moves bytes.";
-
+    ::pthread_atfork(nullptr, nullptr, [] {
+        unisono::bind::WithoutInterpreter::forget_threads();
+        nb::set_leak_warnings(false);  // what threads had at the fork is never let go of in the child
+    });
+    module.def(
+        "expect_leaks", [] { nb::set_leak_warnings(false); },
+        "Says nothing at the end about objects that threads still have.");
     module.def(
         "build_info",
         [] {

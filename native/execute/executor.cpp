@@ -68,6 +68,7 @@ void Executor::run(const SharedPlan& plan, const Request& request, const std::fu
 
 template <class Go>
 void Executor::run(const Arithmetic& arithmetic, Request request, std::uint64_t sequence, Go go) {
+    origin_.require("this communicator");
     if (broken_) throw_broken();
     Recording recording(*recorder_, request.label, sequence);
     if (arithmetic.factor != 1) request.in = premultiplied(arithmetic, request.in);
@@ -92,9 +93,14 @@ Watch::Call Executor::watched(const Request& request, bool pairwise) const {
 std::function<void()> Executor::stoppable(const std::function<void()>& interrupt) const {
     return [this, &interrupt] {
         interrupt();
-        if (stopped_.load(std::memory_order_relaxed))
-            throw PeerLost("rank " + std::to_string(rank_) + " has given its communicator up in a call");
+        origin_.require("this call");  // a signal handler may fork in the middle of it
+        require_going_on();
     };
+}
+
+void Executor::require_going_on() const {
+    if (stopped_.load(std::memory_order_relaxed))
+        throw PeerLost("rank " + std::to_string(rank_) + " has given its communicator up in a call");
 }
 
 Array Executor::premultiplied(const Arithmetic& arithmetic, Array in) {
@@ -106,7 +112,7 @@ Array Executor::premultiplied(const Arithmetic& arithmetic, Array in) {
 
 void Executor::fail() {
     broken_ = true;
-    if (!host_.own) return;
+    if (!host_.own || !origin_.is_here()) return;
     host_.own->board().failed.store(1, std::memory_order_seq_cst);  // see WriteWindow
     fence(host_, rank_);
 }
@@ -160,7 +166,7 @@ void Executor::discard(int peer, std::uint64_t sent, const std::function<void()>
 }
 
 void Executor::leave() {
-    if (host_.own) host_.own->board().left.store(1, std::memory_order_release);
+    if (host_.own && origin_.is_here()) host_.own->board().left.store(1, std::memory_order_release);
 }
 
 }  // namespace unisono

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "base/fork.hpp"
 #include "execute/counted_link.hpp"
 #include "execute/host.hpp"
 #include "execute/injection.hpp"
@@ -69,6 +70,9 @@ class Executor {
     /// From another thread: the call under way fails soon, and so do all others.
     void stop() { stopped_.store(true, std::memory_order_relaxed); }
 
+    /// PeerLost after that.
+    void require_going_on() const;
+
     Neighbours& neighbours() { return host_.neighbours; }
     const Counters& counters() const { return counters_; }
     const std::shared_ptr<Recorder>& recorder() const { return recorder_; }
@@ -93,6 +97,7 @@ class Executor {
     void fail();
     [[noreturn]] static void throw_broken();
 
+    Origin origin_;
     int rank_;
     std::vector<CountedLink> links_;
     Host host_;

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/error.hpp"
+#include "base/fork.hpp"
 
 namespace unisono {
 
@@ -17,10 +18,13 @@ class Sleeper {
     explicit Sleeper(Bell& bell) : bell_(bell) { bell_.enter(); }
     Sleeper(const Sleeper&) = delete;
     Sleeper& operator=(const Sleeper&) = delete;
-    ~Sleeper() { bell_.leave(); }
+    ~Sleeper() {
+        if (origin_.is_here()) bell_.leave();
+    }
 
   private:
     Bell& bell_;
+    Origin origin_;
 };
 
 }  // namespace

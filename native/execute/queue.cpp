@@ -15,17 +15,17 @@ constexpr auto between_looks = std::chrono::milliseconds(20);
 
 }  // namespace
 
-bool Ticket::done() const {
-    const std::lock_guard lock(mutex_);
-    return done_;
-}
+bool Ticket::done() const { return done_.load(std::memory_order_acquire); }
 
 bool Ticket::wait(const std::function<bool()>& look_up) const {
+    if (done()) return true;
+    origin_.require("this call");
     std::unique_lock lock(mutex_);
     while (!done_) {
-        if (ended_.wait_for(lock, between_looks, [this] { return done_; })) break;
+        if (ended_.wait_for(lock, between_looks, [this] { return done(); })) break;
         lock.unlock();
         if (!look_up()) return false;
+        origin_.require("this call");  // a signal handler may have forked
         lock.lock();
     }
     return true;
@@ -38,13 +38,14 @@ void Ticket::rethrow() const {
 void Ticket::finish(std::exception_ptr failure) {
     const std::lock_guard lock(mutex_);
     failure_ = std::move(failure);
-    done_ = true;
+    done_.store(true, std::memory_order_release);
     ended_.notify_all();
     for (const auto& event : events_) ::eventfd_write(event.number(), 1);
     events_.clear();
 }
 
 void Ticket::notify(Fd event) {
+    origin_.require("this call");
     const std::lock_guard lock(mutex_);
     if (done_)
         ::eventfd_write(event.number(), 1);
@@ -69,17 +70,20 @@ struct CallQueue::State {
 CallQueue::CallQueue() : state_(std::make_shared<State>()) {}
 
 CallQueue::~CallQueue() {
+    if (!origin_.is_here()) return;
     const std::lock_guard lock(state_->mutex);
     state_->closing = true;
     state_->news.notify_all();
 }
 
 bool CallQueue::busy() const {
+    if (!origin_.is_here()) return false;
     const std::lock_guard lock(state_->mutex);
     return state_->busy || !state_->waiting.empty();
 }
 
 std::shared_ptr<Ticket> CallQueue::run_or_start(Call call) {
+    origin_.require("this communicator");
     {
         const std::lock_guard lock(state_->mutex);
         if (state_->busy || !state_->waiting.empty()) return enqueue(state_, std::move(call));
@@ -87,17 +91,20 @@ std::shared_ptr<Ticket> CallQueue::run_or_start(Call call) {
     }
     struct Done {
         State& state;
+        Origin origin;
         ~Done() {
+            if (!origin.is_here()) return;
             const std::lock_guard lock(state.mutex);
             state.busy = false;
             if (!state.waiting.empty()) state.news.notify_all();
         }
-    } const done{*state_};
+    } const done{*state_, {}};
     call();
     return nullptr;
 }
 
 std::shared_ptr<Ticket> CallQueue::start(Call call) {
+    origin_.require("this communicator");
     const std::lock_guard lock(state_->mutex);
     return enqueue(state_, std::move(call));
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <exception>
 #include <functional>
@@ -8,10 +9,12 @@
 #include <vector>
 
 #include "base/fd.hpp"
+#include "base/fork.hpp"
 
 namespace unisono {
 
-/// A call that was started, and how it ended.
+/// A call that was started, and how it ended. A forked child knows what was over before the fork; to wait for
+/// more is an error there.
 class Ticket {
   public:
     bool done() const;
@@ -31,7 +34,8 @@ class Ticket {
 
     mutable std::mutex mutex_;
     mutable std::condition_variable ended_;
-    bool done_ = false;
+    Origin origin_;
+    std::atomic<bool> done_ = false;  // releases the failure
     std::exception_ptr failure_;
     std::vector<Fd> events_;
 };
@@ -46,7 +50,8 @@ class CallQueue {
     CallQueue();
     CallQueue(const CallQueue&) = delete;
     CallQueue& operator=(const CallQueue&) = delete;
-    /// Calls that were started are not waited for: the thread goes on with them, and ends by itself.
+    /// Calls that were started are not waited for: the thread goes on with them, and ends by itself. In a
+    /// forked child there is no such thread, and nothing is done.
     ~CallQueue();
 
     /// Runs the call here and now, and returns nothing; or, while others are under way, starts it.
@@ -64,6 +69,7 @@ class CallQueue {
     static std::shared_ptr<Ticket> enqueue(const std::shared_ptr<State>& state, Call call);
     static void work(const std::shared_ptr<State>& state);
 
+    Origin origin_;
     std::shared_ptr<State> state_;  // which the thread keeps, too
 };
 

@@ -38,7 +38,7 @@ void Waiter::reset() {
     stage_ = patience_.spins > 0 ? Stage::spin : Stage::yield;
     count_ = 0;
     if (!entered_) return;
-    bell_->leave();
+    if (origin_.is_here()) bell_->leave();
     entered_ = false;
 }
 

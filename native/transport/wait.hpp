@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "base/fork.hpp"
 #include "transport/link.hpp"
 #include "transport/shm/bell.hpp"
 
@@ -68,6 +69,7 @@ class Waiter {
     std::span<const Link* const> links_;
     Patience patience_;
     Bell* bell_ = nullptr;
+    Origin origin_;
     Stage stage_;
     int count_ = 0;  // in this stage
     Clock::time_point since_;

@@ -66,6 +66,7 @@ Heap::Heap(std::span<std::byte> bytes, int descriptor, std::size_t file_offset)
 }
 
 std::byte* Heap::allocate(std::size_t size) {
+    origin_.require("this shared memory");
     size = std::max(page, (size + page - 1) / page * page);
     const std::lock_guard lock(mutex_);
     auto offset = take_free(size);
@@ -75,6 +76,7 @@ std::byte* Heap::allocate(std::size_t size) {
 }
 
 void Heap::free(std::byte* address) {
+    if (!origin_.is_here()) return;
     const std::lock_guard lock(mutex_);
     const auto piece = used_.find(static_cast<std::size_t>(address - bytes_.data()));
     const auto [offset, size] = *piece;

@@ -6,6 +6,8 @@
 #include <optional>
 #include <span>
 
+#include "base/fork.hpp"
+
 namespace unisono {
 
 /// Hands out pieces of a shared segment for arrays. Memory that comes back is kept for the next array, up to
@@ -19,6 +21,7 @@ class Heap {
 
     /// SystemError if there is no memory: pages exist from here on, so that no access is a SIGBUS.
     std::byte* allocate(std::size_t size);
+    /// In a forked child nothing comes back: its parent uses the same memory, and may still need it.
     void free(std::byte* address);
 
     /// Where in the heap an array of this size lies, if it lies there.
@@ -31,6 +34,7 @@ class Heap {
     std::size_t take_hole(std::size_t size);
     void release(Pieces::iterator piece);
 
+    Origin origin_;
     std::span<std::byte> bytes_;
     int descriptor_;
     std::size_t file_offset_;

@@ -41,6 +41,7 @@ RingWriter::RingWriter(Ring ring, Bell& reader) : ring_(ring), reader_(reader) {
 }
 
 void RingWriter::close() {
+    if (!origin_.is_here()) return;  // the ring is still its parent's
     // Releases the last bytes to a reader that sees the flag; sequentially consistent for the bell.
     ring_.control.producer_closed.store(1, std::memory_order_seq_cst);
     reader_.ring();
@@ -95,6 +96,7 @@ RingReader::RingReader(Ring ring, Bell& writer) : ring_(ring), writer_(writer) {
 }
 
 void RingReader::close() {
+    if (!origin_.is_here()) return;  // the ring is still its parent's
     // Nothing has to be seen before it; sequentially consistent for the bell.
     ring_.control.consumer_closed.store(1, std::memory_order_seq_cst);
     writer_.ring();

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 
+#include "base/fork.hpp"
 #include "transport/link.hpp"
 #include "transport/shm/bell.hpp"
 #include "transport/shm/inbox.hpp"
@@ -36,6 +37,7 @@ class RingWriter {
     std::size_t room(std::size_t wanted);
     void publish();
 
+    Origin origin_;
     Ring ring_;
     Bell& reader_;
     std::uint64_t tail_ = 0;
@@ -62,6 +64,7 @@ class RingReader {
     std::size_t available(std::size_t wanted);
     std::uint64_t load_tail() const;
 
+    Origin origin_;
     Ring ring_;
     Bell& writer_;
     std::uint64_t head_ = 0;

@@ -8,4 +8,5 @@ addresses     where a rank can be reached
 rendezvous    everybody gets everybody's card
 doors         where a rank listens meanwhile
 wiring        a link for every pair
+fork          what a forked child lets go of
 """

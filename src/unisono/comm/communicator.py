@@ -20,6 +20,7 @@ from .arguments import counts_of_rows, seconds, whole
 from .arrays import Array, is_value, new_array, readable, writable
 from .black_box import Witness
 from .call import Call
+from .fork import Refusal, in_a_forked_child, this_process
 from .handle import Done, Handle, Started, Submitted
 from .lookout import Lookout
 from .plans import Sharing
@@ -79,12 +80,14 @@ class Communicator:
         self.allow_pickle = allow_pickle
         self._sharing = "none" if sharing is None else "direct" if sharing.direct else "staged"
         witness = witness and replace(witness, sharing=self._sharing)
-        self._runner = Runner(
+        self._runner: Runner | Refusal = Runner(
             executor, rank, size, sharing=sharing, lookout=lookout, strict=strict, track=track, witness=witness
         )
         self._inbox = inbox
         self._regroup = regroup
         self._give_up = weakref.finalize(self, on_close)  # also for who forgets to close
+        self._process = this_process()
+        in_a_forked_child(self, Communicator._let_go)
 
     def __repr__(self) -> str:
         return f"<Communicator rank {self.rank} of {self.size}{', closed' if self._runner.closed else ''}>"
@@ -102,6 +105,11 @@ class Communicator:
         if not self._runner.closed:
             self._runner.close()
             self._give_up()
+
+    def _let_go(self) -> None:
+        self._give_up.detach()
+        self._runner = Refusal(self.rank, self._process)
+        self._inbox = None  # results are private, until the call is refused
 
     def start(self, call: str, *arguments: Any, **options: Any) -> Handle:
         """Make a call by its name, such as "allreduce", and come back at once with a handle.
@@ -168,6 +176,7 @@ class Communicator:
 
         Calls on such arrays copy nothing; all other arrays work, too. A torch dtype gives a tensor.
         """
+        self._runner.require_process()
         extents = (int(shape),) if isinstance(shape, (int, np.integer)) else tuple(int(extent) for extent in shape)
         if any(extent < 0 for extent in extents):
             raise ConfigError(f"an array of shape {extents} cannot be")

@@ -17,6 +17,8 @@ from time import monotonic
 from types import TracebackType
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
+from .fork import in_a_forked_child
+
 T = TypeVar("T")
 
 
@@ -87,6 +89,7 @@ class Loop:
 
     def __init__(self) -> None:
         self._selector = DefaultSelector()
+        in_a_forked_child(self._selector, DefaultSelector.close)
         self._tasks: dict[Task, None] = {}
         self._parked: dict[socket.socket, tuple[Task, ...]] = {}  # who waits for it; what the selector has, but faster
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from ..config import Settings
 from ..errors import ConfigError
 from .addresses import WILDCARDS, announced_addresses
+from .fork import in_a_forked_child
 from .handshake import log
 from .rendezvous import BACKLOG, Card, boot_id, listen
 
@@ -23,6 +24,8 @@ class Doors:
         self.unix: socket.socket | None = None
         self.tcp: list[socket.socket] = []  # one port, on each address
         self.inbox: int | None = None
+        in_a_forked_child(self, Doors.close)
+        in_a_forked_child(self, Doors.close_inbox)
         if settings.links == "tcp":
             return
         try:

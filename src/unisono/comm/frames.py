@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from ..errors import ConfigError
 from .conversation import Talk, readable, writable
+from .fork import in_a_forked_child
 
 MAGIC, VERSION = b"UNIS", 1
 HEADER = struct.Struct("!4sBBHI")
@@ -101,6 +102,7 @@ class Channel:
 
     def __init__(self, sock: socket.socket) -> None:
         sock.setblocking(False)
+        in_a_forked_child(sock, socket.socket.close)
         self.sock = sock
         self.trusted = False
 

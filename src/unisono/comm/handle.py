@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ..errors import DeadlineExceeded
 from .arguments import seconds
+from .fork import refuse_handle, this_process
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -112,9 +113,11 @@ class Handle:
     def __init__(self, pending: Pending, what: str, explain: Callable[[BaseException], BaseException]) -> None:
         self._pending, self._what, self._explain = pending, what, explain
         self._outcome: tuple[Any] | None = None
+        self._process = this_process()
 
     def wait(self, deadline: float | None = None) -> Any:
         """The result; waits for it for at most ``deadline`` seconds (the call has its own deadline besides)."""
+        self._require_process()
         limit = None if deadline is None else seconds(deadline, or_none_at_all=True)
         try:
             if not self._pending.wait(limit):
@@ -136,6 +139,7 @@ class Handle:
 
     def done(self) -> bool:
         """Is the call through, well or badly?"""
+        self._require_process()
         return self._pending.done()
 
     def __await__(self) -> Generator[Any, None, Any]:
@@ -143,8 +147,15 @@ class Handle:
 
     async def _awaited(self) -> Any:
         """A task that gives up waiting does not take the call back, which the other ranks make, too."""
+        self._require_process()
         await self._pending.until_done()
         return self.wait()
 
+    def _require_process(self) -> None:
+        if self._process is not this_process() and self._outcome is None:
+            refuse_handle(self._what, self._process)
+
     def __repr__(self) -> str:
+        if self._process is not this_process():
+            return f"<Handle of {self._what}, which process {self._process.pid} started>"
         return f"<Handle of {self._what}, {'done' if self.done() else 'under way'}>"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 import threading
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
@@ -24,12 +25,34 @@ def keep(ticket: Ticket, arrays: Any) -> None:
         _kept.append((ticket, arrays))
 
 
+def _forget_all() -> None:
+    """In a forked child: the calls go on in the parent, and so does a thread that has the lock."""
+    global _keeping
+    _keeping = threading.Lock()
+    _kept.clear()
+    _executors.clear()
+
+
+os.register_at_fork(after_in_child=_forget_all)
+
+
 def stop_at_exit(executor: Executor) -> None:
     """The arrays go with the interpreter, so that no call may be under way then."""
     _executors.add(executor)
 
 
+def _is_foreign_daemon(thread: threading.Thread) -> bool:
+    return thread.daemon and not thread.name.startswith("unisono")
+
+
 @atexit.register
 def _stop_all() -> None:
-    for executor in list(_executors):
+    executors = list(_executors)
+    for executor in executors:
+        executor.stop(0)
+    for executor in executors:
         executor.stop(SECONDS_TO_STOP)
+    if executors and any(map(_is_foreign_daemon, threading.enumerate())):
+        from .._native import expect_leaks
+
+        expect_leaks()  # what daemon threads have is never let go of

@@ -22,6 +22,7 @@ from ..trace.record import Record
 from .control import Control
 from .conversation import Loop, Talk, pause, readable
 from .desk import Desk
+from .fork import in_a_forked_child
 from .frames import Closed, Frame, Garbled, Kind
 from .incident import Report, Status, Verdict, packed, unpacked_status, unpacked_verdict
 from .status import Whereabouts, facts_of
@@ -74,6 +75,7 @@ class Lookout:
         self._waits: set[tuple[int, str]] = set()  # that were told of the last call that took long: its number, what
         self._stopping = False
         self._thread = threading.Thread(target=self._look_out, name="unisono-lookout", daemon=True)
+        in_a_forked_child(self, Lookout._let_go)
         self._thread.start()
 
     # For the threads that make calls
@@ -150,11 +152,16 @@ class Lookout:
         if self._thread:
             self._soon(self._leave)
             self._thread.join()
-            self._thread = self._desk = None
-            del self._executor
-            self._wake.close()
-            self._woken.close()
+            self._let_go()
         self._control.hang_up()
+
+    def _let_go(self) -> None:
+        if self._thread is None:
+            return
+        self._thread = self._desk = None
+        del self._executor  # which would live as long as a cycle of ours otherwise
+        self._wake.close()
+        self._woken.close()
 
     # In the thread
 
@@ -265,7 +272,7 @@ class Lookout:
     def _heard(self, rank: int, frame: Frame) -> None:
         body = frame.body
         if frame.kind is Kind.BYE:
-            self._let_go(rank, unpacked_status(body))
+            self._let_leave(rank, unpacked_status(body))
         elif frame.kind is Kind.ASK:
             self.post(rank, Kind.ANSWER, {"number": body.get("number"), **packed(self.status(body.get("sequence")))})
         elif frame.kind is Kind.VERDICT_OF_ALL:
@@ -281,7 +288,7 @@ class Lookout:
         else:
             raise Garbled(f"{frame.kind.name} is for rank 0")
 
-    def _let_go(self, rank: int, status: Status) -> None:
+    def _let_leave(self, rank: int, status: Status) -> None:
         self.left[rank] = status
         if rank == 0:
             self._desk = Desk(self)

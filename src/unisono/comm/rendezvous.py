@@ -24,6 +24,7 @@ from ..errors import ConfigError, DeadlineExceeded, PeerLost, UnisonoError
 from .addresses import is_loopback
 from .control import Control
 from .conversation import Loop, Talk, connect, hold
+from .fork import in_a_forked_child
 from .frames import Channel, Closed, Frame, Garbled, Kind, describe
 from .handshake import Refused, Secret, admit, introduce, receive_strangers
 
@@ -104,6 +105,7 @@ def meet(settings: Settings, card_for: Callable[[str], Card]) -> tuple[Control, 
     if settings.rank:
         return _attend(settings, point, secret, card_for, deadline)
     with _listen_for_job(settings, point) as listener:
+        in_a_forked_child(listener, socket.socket.close)
         own = card_for(listener.getsockname()[0])
         return _Meeting(settings, secret, own, deadline).hold(listener)
 

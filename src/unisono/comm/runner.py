@@ -20,6 +20,7 @@ from .black_box import BlackBox, Witness
 from .call import layout_key
 from .explanation import Explanation
 from .flight import Flight
+from .fork import in_a_forked_child
 from .in_flight import keep, stop_at_exit
 from .lookout import Lookout
 from .plans import Arithmetic, Sharing
@@ -71,6 +72,7 @@ class Runner:
         self._last: Future[Any] | None = None
         self._ticket: Ticket | None = None  # of the call that was started last
         stop_at_exit(executor)
+        in_a_forked_child(self, Runner._let_go)
         self._started_from = 0  # the line that started what the worker does
         self._track = track
         if track:
@@ -97,6 +99,13 @@ class Runner:
                 self.black_box.close()
             if self._track:
                 self._track.close()
+
+    def _let_go(self) -> None:
+        """Where a signal handler forked, the child may still be in a call: it tells nobody how that ended."""
+        self._alarm = self._track = None
+
+    def require_process(self) -> None:
+        """That the communicator belongs to; a `Refusal` is in our place in others."""
 
     def run(self, request: Request) -> None:
         """Run one call: here and now, or after those that are under way."""

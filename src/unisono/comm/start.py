@@ -14,6 +14,7 @@ import numpy as np
 from ..config import LOOPBACK, Settings, parse_address, read_settings
 from ..errors import ConfigError, UnisonoError
 from .black_box import Witness, witness_of
+from .fork import in_a_forked_child
 from .introduction import introduce_ranks
 from .lookout import Lookout
 from .rendezvous import listen
@@ -45,6 +46,7 @@ def init(*, allow_pickle: bool = False, **arguments: Any) -> Communicator:
         from ..trace.file import TraceFile
 
         trace = TraceFile(settings.trace, settings.rank)
+        in_a_forked_child(trace, TraceFile.let_go)
     try:
         return join(settings, allow_pickle=allow_pickle, trace=trace, injections=settings.inject)
     except BaseException:
@@ -108,7 +110,11 @@ def join(
         wiring.close()
         raise
 
+    process = os.getpid()
+
     def close() -> None:
+        if os.getpid() != process:  # collected in a forked child, before it has let go of everything
+            return
         executor.leave()
         lookout.close()
         wiring.close()

@@ -19,10 +19,10 @@ def tell_launcher(pipe: str, rank: int) -> None:
     if pipe in _told or descriptor is None:
         return
     _told.add(pipe)
-    show = sys.excepthook
+    show, process = sys.excepthook, os.getpid()
 
     def tell_and_show(kind: type[BaseException], error: BaseException, at: TracebackType | None) -> None:
-        if isinstance(error, PeerLost):
+        if isinstance(error, PeerLost) and os.getpid() == process:  # and not a child of the rank
             with suppress(OSError):  # the launcher is gone
                 os.write(descriptor, b"%d\n" % rank)
         show(kind, error, at)

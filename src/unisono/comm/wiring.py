@@ -28,6 +28,7 @@ from .addresses import nearest_first, own_addresses
 from .control import Control
 from .conversation import Loop, Talk, connect, pause, within
 from .doors import Doors
+from .fork import in_a_forked_child
 from .frames import Channel, Closed, Frame, Garbled, Kind, close_descriptors, describe
 from .handshake import Refused, admit, introduce, receive_strangers
 from .rendezvous import GRACE, Card, Directory, meet
@@ -37,7 +38,7 @@ SILENCE = 2.0  # of one address, before the next is tried; the first attempt to 
 SHARED, WIRED, FAILED, PENDING, SELF = "=-x?."
 
 
-@dataclass
+@dataclass(eq=False)
 class Wiring:
     """A rank and its links. The sockets do not block; closing is up to the owner."""
 
@@ -53,6 +54,9 @@ class Wiring:
     pids: dict[int, int] = field(default_factory=dict)  # of those that share memory, as this process sees them
     pairs: Counter[str] = field(default_factory=Counter)  # on rank 0: how many pairs of ranks have which link
     traced: bool = False  # some rank writes a trace
+
+    def __post_init__(self) -> None:
+        in_a_forked_child(self, Wiring._let_go)
 
     def summary(self) -> str:
         """On rank 0: ``4 ranks on 2 hosts: 2 pairs by shared memory, 4 pairs by TCP``."""
@@ -71,13 +75,18 @@ class Wiring:
 
     def close(self) -> None:
         """Closes everything that is open here; may be called twice."""
-        close_descriptors([*([] if self.inbox is None else [self.inbox]), *self.inboxes.values()])
-        self.inbox = None
-        self.inboxes.clear()
+        self._let_go()
         for streams in self.sockets.values():
             for sock in streams:
                 sock.close()
         self.control.close()
+
+    def _let_go(self) -> None:
+        """Of what nobody else closes in a forked child."""
+        descriptors = [*([] if self.inbox is None else [self.inbox]), *self.inboxes.values()]
+        self.inbox = None
+        self.inboxes.clear()
+        close_descriptors(descriptors)
 
 
 def wire(settings: Settings, make_inbox: Callable[[int], int]) -> Wiring:
@@ -357,6 +366,7 @@ class _Pairs:
     def wiring(self) -> Wiring:
         if not self.inboxes:
             self.doors.close_inbox()
+        inbox, self.doors.inbox = self.doors.inbox, None  # from here on it is the wiring's to close
         own = self.cards[self.rank]
         local = {self.rank, *self.inboxes}
         if self.doors.unix is None:  # nothing was tried that would show it
@@ -369,7 +379,7 @@ class _Pairs:
             local_rank=local_ranks.index(self.rank) if told is None else told,
             local_ranks=local_ranks,
             hosts=[card.host for card in self.cards],
-            inbox=self.doors.inbox,
+            inbox=inbox,
             inboxes=self.inboxes,
             sockets={peer: [sock for _, sock in sorted(streams.items())] for peer, streams in self.sockets.items()},
             control=self.control,

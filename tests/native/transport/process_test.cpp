@@ -71,18 +71,15 @@ template <class Work>
 pid_t start_peer(Fd& socket, Work work) {
     int ends[2];
     expect(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0, "a pair of sockets");
-    Fd here(ends[0]);
-    Fd there(ends[1]);
     const pid_t child = ::fork();
     expect(child >= 0, "another process");
     if (child == 0) {
-        {
-            const Fd closed = std::move(here);
-        }
-        work(connect(there, 1));
+        ::close(ends[0]);
+        work(connect(Fd(ends[1]), 1));
         ::_exit(EXIT_SUCCESS);
     }
-    socket = std::move(here);
+    ::close(ends[1]);
+    socket = Fd(ends[0]);
     return child;
 }
 
