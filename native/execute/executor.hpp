@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "execute/gone.hpp"
 #include "execute/host.hpp"
 #include "execute/link_plan.hpp"
 #include "execute/request.hpp"
@@ -43,6 +44,9 @@ class Executor {
 
     /// From another thread: the call under way fails soon, and so do all others.
     void stop() { stopped_.store(true, std::memory_order_relaxed); }
+
+    /// Who makes no more calls. Not while a call is under way.
+    Gone gone() const { return look_for_gone(host_, links_); }
 
     Neighbours& neighbours() { return host_.neighbours; }
     const Counters& counters() const { return counters_; }

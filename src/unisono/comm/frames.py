@@ -49,6 +49,12 @@ class Kind(IntEnum):
     MESSAGE = 48
     ABORT = 49
     BYE = 50
+    # shrinking
+    COME = 64
+    WAIT = 65
+    ELSEWHERE = 66
+    MEMBERS = 67
+    WENT_ON = 68
 
 
 class Closed(Exception):

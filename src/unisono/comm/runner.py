@@ -5,12 +5,13 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable
+from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from .._native import Executor, LinkPlan
-from ..errors import ConfigError
+from ..errors import ConfigError, DeadlineExceeded
 from ..schedule.conditions import COLLECTIVES
 from ..trace.record import Kind
 from .alarm import Alarm
@@ -85,6 +86,21 @@ class Runner:
             self._executor = None
             if self._track:
                 self._track.close()
+
+    @property
+    def lost(self) -> frozenset[int]:
+        """Ranks that the failure of a call has named as lost."""
+        return frozenset(getattr(self._alarm, "lost", ()))
+
+    def settle(self, seconds: float) -> None:
+        """Until no call is under way. After a failure they fail now; otherwise they go on to their end."""
+        executor, until = self.executor, monotonic() + seconds
+        if self._alarm and self._alarm.cause:
+            executor.stop(seconds)
+        while executor.busy():
+            if monotonic() >= until:
+                raise DeadlineExceeded(f"rank {self.rank} has waited {seconds:g} s for calls that are under way")
+            sleep(0.001)
 
     def run(self, request: Request) -> None:
         """Run one call: here and now, or after those that are under way."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import socket
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import count
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +18,7 @@ from ..errors import ConfigError, UnisonoError
 from .alarm import Alarm
 from .introduction import introduce_ranks
 from .rendezvous import listen
+from .shrink import Shrink
 from .verdict import tell_launcher
 from .wiring import Wiring, wire
 
@@ -23,10 +26,11 @@ if TYPE_CHECKING:
     from .._native import Executor
     from ..trace.file import TraceFile, Track
     from .communicator import Communicator
+    from .conversation import Talk
     from .plans import Sharing
+    from .testimony import Testimony
 
 LONGEST_ADDRESS = 64
-DEADLINE_TO_AGREE = 60.0
 
 
 def init(*, allow_pickle: bool = False, **arguments: Any) -> Communicator:
@@ -52,11 +56,19 @@ def init(*, allow_pickle: bool = False, **arguments: Any) -> Communicator:
 
 
 def join(
-    settings: Settings, *, allow_pickle: bool, trace: TraceFile | None = None, track: Track | None = None
+    settings: Settings,
+    *,
+    allow_pickle: bool,
+    trace: TraceFile | None = None,
+    track: Track | None = None,
+    witnesses: Sequence[Talk[None]] = (),
+    testimonies: Sequence[Testimony] = (),
+    seconds: float = inf,
 ) -> Communicator:
-    """Meet the ranks that have the same settings, and link with each of them.
+    """Meet the ranks that have the same settings, and link with each of them, in so many seconds at most.
 
-    A trace is opened when its ranks have met; a track is part of one that was opened before.
+    A trace is opened when its ranks have met; a track is part of one that was opened before. What a witness raises ends
+    the meeting; testimonies are closed with the communicator.
     """
     try:
         from .._native import Executor, Inbox
@@ -74,7 +86,8 @@ def join(
             raise OSError(str(error)) from error
         return os.dup(inboxes[0].descriptor())
 
-    wiring = wire(settings, share_inbox)
+    seconds = min(seconds, settings.start_timeout)
+    wiring = wire(replace(settings, start_timeout=seconds), share_inbox, witnesses)
     if settings.verbose and wiring.rank == 0:
         print(f"unisono: {wiring.summary()}", file=sys.stderr, flush=True)
     alarm = Alarm(wiring.control)
@@ -92,7 +105,7 @@ def join(
             alarm.descriptor,
             ranks_on_host=len(wiring.local_ranks),
         )
-        sharing = agree_on_sharing(executor, wiring, staged=settings.links == "staged")
+        sharing = agree_on_sharing(executor, wiring, staged=settings.links == "staged", seconds=seconds)
     except BaseException:
         alarm.close()
         wiring.close()
@@ -102,6 +115,8 @@ def join(
         executor.leave()
         alarm.close()
         wiring.close()
+        for testimony in testimonies:
+            testimony.close()
 
     return Communicator(
         executor,
@@ -117,11 +132,12 @@ def join(
         alarm=alarm,
         on_close=close,
         regroup=Regroup(settings, track),
+        shrink=Shrink(join, settings, wiring.directory, wiring.refuge, testimonies, track),
         track=track,
     )
 
 
-def agree_on_sharing(executor: Executor, wiring: Wiring, *, staged: bool) -> Sharing | None:
+def agree_on_sharing(executor: Executor, wiring: Wiring, *, staged: bool, seconds: float) -> Sharing | None:
     """Whether all ranks share memory, and whether each may use the others' private memory, too."""
     from .memory import STAGE_BYTES
     from .plans import Sharing
@@ -129,7 +145,7 @@ def agree_on_sharing(executor: Executor, wiring: Wiring, *, staged: bool) -> Sha
     if not executor.shares_memory():
         return None
     direct = not staged and executor.can_be_direct()
-    return Sharing(STAGE_BYTES, all(wiring.control.exchange(direct, deadline=DEADLINE_TO_AGREE)))
+    return Sharing(STAGE_BYTES, all(wiring.control.exchange(direct, deadline=seconds)))
 
 
 def begin_trace(settings: Settings, wiring: Wiring, trace: TraceFile | None) -> Track | None:

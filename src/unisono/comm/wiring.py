@@ -15,7 +15,7 @@ import os
 import socket
 import struct
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from math import inf
@@ -30,6 +30,7 @@ from .conversation import Loop, Talk, connect, pause, within
 from .doors import Doors
 from .frames import Channel, Closed, Frame, Garbled, Kind, close_descriptors, describe
 from .handshake import Refused, admit, introduce, receive_strangers
+from .refuge import Refuge
 from .rendezvous import GRACE, Card, Directory, meet
 
 PATIENCE_WHEN_REFUSED = 2.0  # who refuses us announced that it listens; a firewall that says no keeps saying it
@@ -53,6 +54,8 @@ class Wiring:
     pids: dict[int, int] = field(default_factory=dict)  # of those that share memory, as this process sees them
     pairs: Counter[str] = field(default_factory=Counter)  # on rank 0: how many pairs of ranks have which link
     traced: bool = False  # some rank writes a trace
+    directory: Directory | None = None  # None: there is nobody else
+    refuge: Refuge | None = None
 
     def summary(self) -> str:
         """On rank 0: ``4 ranks on 2 hosts: 2 pairs by shared memory, 4 pairs by TCP``."""
@@ -77,11 +80,14 @@ class Wiring:
         for streams in self.sockets.values():
             for sock in streams:
                 sock.close()
+        if self.refuge:
+            self.refuge.close()
         self.control.close()
 
 
-def wire(settings: Settings, make_inbox: Callable[[int], int]) -> Wiring:
-    """Meets the other ranks and links with each. `make_inbox(size)` makes the descriptor that local peers will map."""
+def wire(settings: Settings, make_inbox: Callable[[int], int], witnesses: Sequence[Talk[None]] = ()) -> Wiring:
+    """Meets the other ranks and links with each. `make_inbox(size)` makes the descriptor that local peers will map;
+    what a witness of rank 0's raises before all have met ends it."""
     if settings.size == 1:
         control = Control(0, ["rank 0"], {})
         return Wiring(
@@ -91,7 +97,8 @@ def wire(settings: Settings, make_inbox: Callable[[int], int]) -> Wiring:
         doors = Doors(settings, make_inbox)
         at_the_end.callback(doors.close)
         on_failure.callback(doors.close_inbox)
-        control, directory = meet(settings, doors.card)
+        on_failure.callback(doors.close_refuge)
+        control, directory = meet(settings, doors.card, witnesses)
         on_failure.callback(control.close)
         pairs = _Pairs(settings, directory, doors, control)
         on_failure.callback(pairs.close)
@@ -113,6 +120,7 @@ class _Pairs:
     def __init__(self, settings: Settings, directory: Directory, doors: Doors, control: Control) -> None:
         self.settings = settings
         self.rank, self.size = settings.rank, settings.size
+        self.directory = directory
         self.cards = directory.cards
         self.secret = directory.secret
         self.own_addresses = own_addresses()
@@ -376,6 +384,8 @@ class _Pairs:
             pids=self.pids,
             pairs=Counter(mark for rank, row in self.rows.items() for mark in str(row.get("row"))[:rank]),
             traced=self.traced,
+            directory=self.directory,
+            refuge=self.doors.refuge,
         )
 
 
