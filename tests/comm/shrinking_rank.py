@@ -1,9 +1,10 @@
 """One rank, as a process, that computes with the others until its fate comes, and goes on with who is left.
 
-python -m tests.comm.shrinking_rank FATES CALL_DEADLINE SHRINK_DEADLINE [split]
+python -m tests.comm.shrinking_rank FATES CALL_DEADLINE SHRINK_DEADLINE [duplicate] [stay=DIRECTORY]
 
 FATES is JSON, by rank: null lives; ["call", 3] kills itself in that call, ["time", 0.2] after so many seconds of
-work, ["shrink", 0.01] so many seconds after it calls shrink() first; ["stop", 3] stops itself before that call. Prints JSON.
+work, ["shrink", 0.01] so many seconds after it first calls shrink(); ["stop", 3] stops itself before that call. Who is
+done waits for a file "end" in the directory, after it has left one with its rank. Prints JSON.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -91,16 +93,27 @@ class Rank:
 
 def run() -> dict[str, Any]:
     fates, *deadlines = (json.loads(word) for word in sys.argv[1:4])
-    with unisono.init() as whole, whole.duplicate() if sys.argv[4:] == ["duplicate"] else nullcontext(whole) as comm:
+    options = dict(word.partition("=")[::2] for word in sys.argv[4:])
+    with unisono.init() as whole, whole.duplicate() if "duplicate" in options else nullcontext(whole) as comm:
         rank = Rank(comm, fates, deadlines)
         report: dict[str, Any] = {}
         try:
             report |= {"left": rank.live(), "rank": rank.comm.rank, "size": rank.comm.size}
             rank.comm.barrier()
+            if directory := options.get("stay"):
+                stay(Path(directory), rank.name)
         except PeerLost as error:
             report["lost"] = str(error)
         rank.comm.close()
     return report | {"errors": rank.errors}
+
+
+def stay(directory: Path, rank: int) -> None:
+    (directory / str(rank)).touch()
+    deadline = time.monotonic() + 60
+    while not (directory / "end").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def open_files() -> list[str]:
@@ -112,7 +125,8 @@ def main() -> None:
     before = open_files(), threading.active_count()
     report = run()
     gc.collect()  # an error has the frames that it passed through
-    print(json.dumps(report | {"kept": [before, after] if (after := (open_files(), threading.active_count())) != before else None}))
+    after = open_files(), threading.active_count()
+    print(json.dumps(report | {"kept": [before, after] if after != before else None}))
 
 
 if __name__ == "__main__":

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Iterator
 from contextlib import suppress
 
 from .addresses import WILDCARDS
 
 BACKLOG = 1024
+ATTEMPTS = 100
 
 
 class Refuge:
@@ -25,23 +27,17 @@ class Refuge:
     @classmethod
     def reserve(cls, addresses: list[str], ports: range | None) -> Refuge | None:
         """On the only address, or on all that there are; None if no port is free among those that are allowed."""
-        ipv6 = ":" in addresses[0]
-        host = addresses[0] if len(addresses) == 1 else WILDCARDS[ipv6]
-        for port in reversed(ports) if ports else [0]:  # doors take the first ones
-            # Without SO_REUSEADDR: two sockets that have it may both bind to a port, and only one could listen.
-            sock = socket.socket(socket.AF_INET6 if ipv6 else socket.AF_INET, socket.SOCK_STREAM)
-            try:
-                if ipv6:
-                    sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-                sock.bind((host, port))
-                return cls(sock)
-            except OSError:
-                sock.close()
+        host = addresses[0] if len(addresses) == 1 else WILDCARDS[":" in addresses[0]]
+        for port in reversed(ports) if ports else _free_ports(host):  # doors take the first ones
+            with suppress(OSError):
+                return cls(_bind(host, port))
         return None
 
     def open(self) -> None:
         """From now on others can come."""
         self.sock.setblocking(False)
+        # What is accepted here inherits it, and is not in the way when this rank listens a second time.
+        self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self.sock.listen(BACKLOG)
 
     def shut(self) -> None:
@@ -57,6 +53,29 @@ class Refuge:
 
 
 def stop_listening(sock: socket.socket) -> None:
-    """All descriptors of it stop; Linux keeps the port for them."""
-    with suppress(OSError):
+    """All descriptors of it stop; Linux keeps the port for them, if it is one that they asked for by its number."""
+    with suppress(OSError):  # it does not listen
         sock.shutdown(socket.SHUT_RD)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)  # see _bind
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    """Without SO_REUSEADDR: two sockets that have it may both bind to a port, and only one could listen."""
+    ipv6 = ":" in host
+    sock = socket.socket(socket.AF_INET6 if ipv6 else socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        if ipv6:
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        sock.bind((host, port))
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+def _free_ports(host: str) -> Iterator[int]:
+    """Somebody else may be faster: then the next one."""
+    for _ in range(ATTEMPTS):
+        with _bind(host, 0) as probe:
+            port: int = probe.getsockname()[1]
+        yield port
