@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence, Set
 from dataclasses import replace
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..config import Settings
 from ..errors import ConfigError, UnisonoError
@@ -54,8 +54,8 @@ class Shrink:
         with self._one_at_a_time:
             if self._directory is None:
                 alone = replace(self._settings, verbose=False, trace=None)
-                testimonies = [testimony.hold() for testimony in self._testimonies]
-                return self._join(alone, allow_pickle=allow_pickle, testimonies=testimonies)
+                held = [testimony.hold() for testimony in self._testimonies]
+                return self._join_holding(held, alone, allow_pickle=allow_pickle)
             refuge = self._open()
             try:
                 return self._try_until(monotonic() + seconds, refuge, self._directory, gone, doubted, allow_pickle)
@@ -73,7 +73,12 @@ class Shrink:
             )
         if self._last:
             self._last.withdraw()
-        self._refuge.open()
+        try:
+            self._refuge.open()
+        except OSError as error:
+            raise ConfigError(
+                f"rank {self._settings.rank} cannot listen on port {self._refuge.port}: {error}"
+            ) from error
         return self._refuge
 
     def _try_until(
@@ -111,19 +116,23 @@ class Shrink:
         )
         testimony = Testimony(refuge, directory.secret, rank, self._settings.size)
         held = [testimony, *(other.hold() for other in self._testimonies)]
-        try:
-            comm = self._join(
-                settings,
-                allow_pickle=allow_pickle,
-                track=self._track.part(plan.job, plan.members) if self._track else None,
-                witnesses=plan.witnesses(directory) if leads else (),
-                testimonies=held,
-                seconds=FOR_THE_LINKS * (end - monotonic()),
-            )
-        except BaseException:
-            for each in held:
-                each.close()
-            raise
+        comm = self._join_holding(
+            held,
+            settings,
+            allow_pickle=allow_pickle,
+            track=self._track.part(plan.job, plan.members) if self._track else None,
+            witnesses=plan.witnesses(directory) if leads else (),
+            seconds=FOR_THE_LINKS * (end - monotonic()),
+        )
         testimony.begin(plan.members, plan.job)
         self._went_on, self._last = plan.job, testimony
         return comm
+
+    def _join_holding(self, testimonies: list[Testimony], settings: Settings, **options: Any) -> Communicator:
+        """The new communicator closes what is held for it, if there is one."""
+        try:
+            return self._join(settings, testimonies=testimonies, **options)
+        except BaseException:
+            for testimony in testimonies:
+                testimony.close()
+            raise
