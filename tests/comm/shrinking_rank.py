@@ -99,7 +99,8 @@ def run() -> dict[str, Any]:
         report: dict[str, Any] = {}
         try:
             report |= {"left": rank.live(), "rank": rank.comm.rank, "size": rank.comm.size}
-            rank.comm.barrier()
+            with rank.comm.duplicate() as twin:
+                assert twin.allreduce(1) == rank.comm.size
             if directory := options.get("stay"):
                 stay(Path(directory), rank.name)
         except PeerLost as error:

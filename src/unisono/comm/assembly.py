@@ -160,6 +160,7 @@ class Assembly:
 
     def forget(self, rank: int) -> None:
         self.census.present.discard(rank)
+        self.asked.discard(rank)  # it may have died
         if rank in self.guests:
             self.guests.pop(rank).close()
 
@@ -221,7 +222,7 @@ class Assembly:
         except TimeoutError:
             self.census.lose_sight_of(rank)
         except (Closed, Garbled):
-            pass
+            self.asked.discard(rank)  # it may have died
         finally:
             self.host = None
             if not self.plan:
