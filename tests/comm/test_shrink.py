@@ -93,11 +93,14 @@ def test_a_death_among_those_who_shrink_is_another_loss(links: str, seconds: flo
         check_killed(job, fates)
 
 
+def random_deaths(chance: random.Random) -> Fates:
+    return [["call", chance.randrange(6)], ["time", chance.uniform(0, 0.5)], ["shrink", chance.uniform(0, 0.2)]]
+
+
 def random_fates(p: int, chance: random.Random) -> Fates:
     """Some live, and some die before anybody shrinks."""
     while True:
-        deaths = ["call", chance.randrange(6)], ["time", chance.uniform(0, 0.5)], ["shrink", chance.uniform(0, 0.2)]
-        fates: Fates = [chance.choice([None, None, *deaths]) for _ in range(p)]
+        fates: Fates = [chance.choice([None, None, *random_deaths(chance)]) for _ in range(p)]
         if None in fates and any(fate and fate[0] != "shrink" for fate in fates):
             return fates
 
