@@ -19,46 +19,26 @@ many (`Census.may_go_on`).
 from __future__ import annotations
 
 import secrets
-import socket
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from time import monotonic
 
 from ..config import Address
-from ..errors import ConfigError, DeadlineExceeded, PeerLost
-from .addresses import nearest_first, own_addresses
+from ..errors import DeadlineExceeded, PeerLost
+from .agreement import Agreement
 from .census import Census
-from .conversation import Loop, Talk, Task, connect, pause, within
+from .conversation import Loop, Talk, Task, pause, within
 from .frames import Channel, Closed, Frame, Garbled, Kind
-from .handshake import Refused, admit, introduce, receive_strangers
+from .handshake import Refused, admit, receive_strangers
 from .refuge import Refuge
 from .rendezvous import GRACE, Directory, name_ranks
+from .visitor import SILENCE, Silent, Visitor
 
 BETWEEN_KNOCKS = 0.05
 BETWEEN_WORDS = 0.5  # of who is come to
-SILENCE = 2.0  # of who is knocked at
 SILENCE_OF_HOST = 5.0  # of who has let us in: it is stopped, or its host is gone
 
 Gone = Callable[[], tuple[list[int], list[int]]]
-
-
-@dataclass(frozen=True)
-class Plan:
-    """Who goes on, and where they meet. The connections that led to it stay open until they have met."""
-
-    members: list[int]
-    job: str
-    rendezvous: Address
-    channels: dict[int, Channel]
-
-    def witnesses(self, directory: Directory) -> list[Talk[None]]:
-        """For the leader: each raises if one that it waits for is gone."""
-        return [_notice_end(str(directory.cards[rank]), channel) for rank, channel in self.channels.items()]
-
-    def close(self) -> None:
-        for channel in self.channels.values():
-            channel.close()
 
 
 class Assembly:
@@ -74,39 +54,39 @@ class Assembly:
         self.gone = gone
         self.job = job
         self.went_on = went_on  # the job as which this rank has gone on itself, if it comes a second time
-        self.own_addresses = own_addresses()
+        self.visitor = Visitor(directory, census.rank)
         self.loop = Loop()
         self.guests: dict[int, Channel] = {}
         self.watchers: dict[int, Task] = {}  # of guests
         self.host: int | None = None  # whom this rank has come to
-        self.plan: Plan | None = None
+        self.agreement: Agreement | None = None
         self.asked: set[int] = set()  # who has left: is somebody there?
         self.higher = 0
 
-    def hold(self, patience: float, deadline: float) -> Plan:
+    def hold(self, patience: float, deadline: float) -> Agreement:
         """Until there is a list with this rank on it. Moments, not seconds."""
         try:
             with self.loop as loop:
                 loop.start(receive_strangers(loop, self.refuge.sock, self.serve, size=self.size))
                 loop.start(self.seek())
                 loop.run(lambda: self.settled() or (self.leads() and monotonic() >= patience), deadline)
-                if self.plan is None:
-                    self.plan = self.lead()
-                return self.plan
+                if self.agreement is None:
+                    self.agreement = self.lead()
+                return self.agreement
         except TimeoutError:
             host = "nobody" if self.host is None else f"{self.cards[self.host]}, which has not decided"
             raise DeadlineExceeded(
                 f"{self.cards[self.rank]} wanted to go on without the lost, and met {host}"
             ) from None
         finally:
-            if self.plan is None:
+            if self.agreement is None:
                 for channel in self.guests.values():
                     channel.close()
 
     def settled(self) -> bool:
         """Is there nobody to wait for?"""
         self.look()
-        if self.plan:
+        if self.agreement:
             return True
         return self.leads() and not self.census.awaited and self.census.may_go_on()
 
@@ -164,7 +144,7 @@ class Assembly:
         if rank in self.guests:
             self.guests.pop(rank).close()
 
-    def lead(self) -> Plan:
+    def lead(self) -> Agreement:
         """Tells all who have come who they are; or, if they are too few, that they are."""
         self.loop.cancel_all()
         if not self.census.may_go_on():
@@ -172,7 +152,7 @@ class Assembly:
             raise PeerLost(self.too_few())
         members, job = self.census.members, f"{self.job}.{secrets.token_hex(4)}"
         self.tell_all(Kind.MEMBERS, {"members": members, "job": job})
-        return Plan(members, job, Address(self.cards[self.rank].addresses[0], self.refuge.port), self.guests)
+        return Agreement(members, job, Address(self.cards[self.rank].addresses[0], self.refuge.port), self.guests)
 
     def too_few(self) -> str:
         members, absent = self.census.members, sorted(self.census.absent)
@@ -193,7 +173,7 @@ class Assembly:
         while True:
             for rank in self.doors():
                 yield from self.knock(rank)
-                if self.plan:
+                if self.agreement:
                     return
             yield pause(BETWEEN_KNOCKS)
 
@@ -214,8 +194,8 @@ class Assembly:
 
     def knock(self, rank: int) -> Talk[None]:
         try:
-            channel, where = yield from self.visit(rank)
-        except (OSError, _Silent):
+            channel, where = yield from self.visitor.visit(rank, sorted(self.census.doubted))
+        except (OSError, Silent):
             return
         try:
             yield from self.stay(rank, channel, where)
@@ -225,40 +205,13 @@ class Assembly:
             self.asked.discard(rank)  # it may have died
         finally:
             self.host = None
-            if not self.plan:
+            if not self.agreement:
                 channel.close()
-
-    def visit(self, rank: int) -> Talk[tuple[Channel, Address]]:
-        """Comes to where it would listen. OSError: nobody is there; _Silent: somebody is, and does not let us in."""
-        card = self.cards[rank]
-        why: OSError = ConnectionRefusedError()
-        for address in nearest_first(card.addresses, self.own_addresses):
-            where = Address(address, card.refuge)
-            channel = Channel(socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM))
-            try:
-                yield from within(SILENCE, connect(channel.sock, where))
-                yield from self.greet(channel, rank, where)
-                return channel, where
-            except OSError as error:
-                channel.close()
-                why = error
-            except BaseException:
-                channel.close()
-                raise
-        raise why
-
-    def greet(self, channel: Channel, rank: int, where: Address) -> Talk[None]:
-        proof = introduce(channel, self.secret, purpose="shrink", rank=self.rank, peer=rank, where=str(where))
-        try:
-            yield from within(SILENCE, proof)
-            yield from channel.send(Kind.COME, {"doubts": sorted(self.census.doubted)})
-        except (Closed, Garbled, ConfigError, TimeoutError) as error:
-            raise _Silent from error
 
     def stay(self, rank: int, channel: Channel, where: Address) -> Talk[None]:
         """Until it has a list, or sends us away."""
         kinds = (Kind.WAIT, Kind.ELSEWHERE, Kind.MEMBERS, Kind.WENT_ON)
-        while not self.plan:
+        while not self.agreement:
             frame = yield from within(SILENCE_OF_HOST, channel.receive(*kinds))
             if frame.kind is Kind.ELSEWHERE:
                 self.census.meet(rank)
@@ -272,8 +225,7 @@ class Assembly:
                 self.host = rank
                 self.send_guests_away()
             if frame.kind is Kind.MEMBERS:
-                members = _members(frame, self.rank)
-                self.plan = Plan(members, frame.get("job", str), where, {rank: channel})
+                self.agreement = Agreement.read(frame, self.rank, rank, where, channel)
 
     def send_guests_away(self) -> None:
         for rank, channel in list(self.guests.items()):
@@ -294,8 +246,8 @@ class Assembly:
         """Is a rank that has left dead? Only if nobody is where it would listen."""
         while rank not in self.guests:
             try:
-                channel, _ = yield from self.visit(rank)
-            except _Silent:
+                channel, _ = yield from self.visitor.visit(rank, sorted(self.census.doubted))
+            except Silent:
                 yield pause(BETWEEN_WORDS)
                 continue
             except OSError:
@@ -315,24 +267,6 @@ class Assembly:
             yield pause(BETWEEN_WORDS)
 
 
-class _Silent(Exception):
-    """Somebody listens, and does not answer."""
-
-
-def _notice_end(name: str, channel: Channel) -> Talk[None]:
-    try:
-        yield from channel.receive()
-    except (Closed, Garbled) as error:
-        raise PeerLost(f"{name} was lost while the survivors met: {error}") from None
-
-
 def _quietly(channel: Channel, kind: Kind, body: dict[str, object]) -> Talk[None]:
     with suppress(Closed):
         yield from channel.send(kind, body)
-
-
-def _members(frame: Frame, rank: int) -> list[int]:
-    members: list[int] = frame.get("members", list)
-    if not all(isinstance(member, int) for member in members) or rank not in members:
-        raise Garbled("a list without its reader")
-    return members

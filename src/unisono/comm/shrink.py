@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..config import Settings
 from ..errors import ConfigError, UnisonoError
-from .assembly import Assembly, Gone, Plan
+from .agreement import Agreement
+from .assembly import Assembly, Gone
 from .census import Census
 from .testimony import Testimony
 
@@ -89,29 +90,31 @@ class Shrink:
             census = Census(self._settings.rank, self._settings.size)
             census.doubt(doubted)
             assembly = Assembly(directory, census, refuge, gone, job=self._settings.job, went_on=self._went_on)
-            plan = assembly.hold(monotonic() + FOR_THE_ABSENT * (end - monotonic()), end)
+            agreement = assembly.hold(monotonic() + FOR_THE_ABSENT * (end - monotonic()), end)
             try:
-                return self._go_on(plan, refuge, directory, end, allow_pickle)
+                return self._go_on(agreement, refuge, directory, end, allow_pickle)
             except UnisonoError:
                 if end - monotonic() < TOO_SHORT:
                     raise
             finally:
-                plan.close()
+                agreement.close()
             time.sleep(BETWEEN_ATTEMPTS)
 
-    def _go_on(self, plan: Plan, refuge: Refuge, directory: Directory, end: float, allow_pickle: bool) -> Communicator:
+    def _go_on(
+        self, agreement: Agreement, refuge: Refuge, directory: Directory, end: float, allow_pickle: bool
+    ) -> Communicator:
         rank = self._settings.rank
-        leads, alone = plan.members[0] == rank, len(plan.members) == 1
+        leads, alone = agreement.members[0] == rank, len(agreement.members) == 1
         settings = replace(
             self._settings,
-            rank=plan.members.index(rank),
-            size=len(plan.members),
+            rank=agreement.members.index(rank),
+            size=len(agreement.members),
             local_rank=None,
-            rendezvous=plan.rendezvous,
+            rendezvous=agreement.rendezvous,
             listener=refuge.listener() if leads and not alone else None,
             open=True,
             verbose=False,
-            job=plan.job,
+            job=agreement.job,
             trace=None,  # is written already
         )
         testimony = Testimony(refuge, directory.secret, rank, self._settings.size)
@@ -120,12 +123,12 @@ class Shrink:
             held,
             settings,
             allow_pickle=allow_pickle,
-            track=self._track.part(plan.job, plan.members) if self._track else None,
-            witnesses=plan.witnesses(directory) if leads else (),
+            track=self._track.part(agreement.job, agreement.members) if self._track else None,
+            witnesses=agreement.witnesses(directory) if leads else (),
             seconds=FOR_THE_LINKS * (end - monotonic()),
         )
-        testimony.begin(plan.members, plan.job)
-        self._went_on, self._last = plan.job, testimony
+        testimony.begin(agreement.members, agreement.job)
+        self._went_on, self._last = agreement.job, testimony
         return comm
 
     def _join_holding(self, testimonies: list[Testimony], settings: Settings, **options: Any) -> Communicator:
