@@ -56,6 +56,7 @@ class Rank:
     def work(self) -> list[int]:
         """Until only those are left that will be; who they are."""
         names = self.comm.allgather(self.name, deadline=self.call_deadline)
+        assert set(names) >= set(self.survivors), f"{names} went on without one that lives: {self.errors}"
         left = 3
         while names != self.survivors or left > 0:
             self.meet_fate()

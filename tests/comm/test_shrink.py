@@ -118,10 +118,13 @@ def test_survivors_go_on_whoever_dies_and_whenever(soak: bool) -> None:
             check_killed(job, fates)
 
 
-def wait_for(paths: list[Path]) -> None:
-    deadline = time.monotonic() + 60
-    while not all(path.exists() for path in paths):
-        assert time.monotonic() < deadline, paths
+def wait_for_survivors(job: Job, fates: Fates, directory: Path) -> None:
+    """Until all of them have gone on and computed."""
+    deadline = time.monotonic() + 120
+    while missing := [rank for rank in survivors_of(fates) if not (directory / str(rank)).exists()]:
+        ended = [rank for rank in missing if job.ranks[rank].poll() is not None]
+        assert not ended, [(rank, job.ranks[rank].communicate()) for rank in ended]
+        assert time.monotonic() < deadline, f"ranks {missing} have not gone on"
         time.sleep(0.01)
 
 
@@ -130,8 +133,8 @@ def test_who_was_stopped_and_comes_too_late_is_told_that_the_others_went_on(
     stopped: int, links: str, tmp_path: Path
 ) -> None:
     fates: Fates = [["stop", 2] if rank == stopped else None for rank in range(3)]
-    with start(fates, links, f"stay={tmp_path}", call=3, shrink=12) as job:
-        wait_for([tmp_path / str(rank) for rank in survivors_of(fates)])
+    with start(fates, links, f"stay={tmp_path}", call=5, shrink=20) as job:
+        wait_for_survivors(job, fates, tmp_path)
         late = job.ranks[stopped]
         os.kill(late.pid, signal.SIGCONT)
         out, err = late.communicate(timeout=30)
@@ -163,8 +166,8 @@ def test_the_larger_part_goes_on_without_who_is_stopped_and_the_smaller_hears_of
         print(f"seed {seed}: {links} {json.dumps(fates)}", flush=True)
         directory = tmp_path / str(number)
         directory.mkdir()
-        with start(fates, links, f"stay={directory}", call=3, shrink=12) as job:
-            wait_for([directory / str(rank) for rank in survivors_of(fates)])
+        with start(fates, links, f"stay={directory}", call=5, shrink=20) as job:
+            wait_for_survivors(job, fates, directory)
             for rank in stopped:
                 os.kill(job.ranks[rank].pid, signal.SIGCONT)
             for rank in stopped:
