@@ -25,13 +25,13 @@ from time import monotonic
 
 from ..config import Address
 from ..errors import DeadlineExceeded, PeerLost
-from .agreement import Agreement
 from .census import Census
 from .conversation import Loop, Talk, Task, pause, within
 from .frames import Channel, Closed, Frame, Garbled, Kind
 from .handshake import Refused, admit, receive_strangers
 from .refuge import Refuge
 from .rendezvous import GRACE, Directory, name_ranks
+from .roster import Roster
 from .visitor import SILENCE, Silent, Visitor
 
 BETWEEN_KNOCKS = 0.05
@@ -59,34 +59,34 @@ class Assembly:
         self.guests: dict[int, Channel] = {}
         self.watchers: dict[int, Task] = {}  # of guests
         self.host: int | None = None  # whom this rank has come to
-        self.agreement: Agreement | None = None
+        self.roster: Roster | None = None
         self.asked: set[int] = set()  # who has left: is somebody there?
         self.higher = 0
 
-    def hold(self, patience: float, deadline: float) -> Agreement:
+    def hold(self, patience: float, deadline: float) -> Roster:
         """Until there is a list with this rank on it. Moments, not seconds."""
         try:
             with self.loop as loop:
                 loop.start(receive_strangers(loop, self.refuge.sock, self.serve, size=self.size))
                 loop.start(self.seek())
                 loop.run(lambda: self.settled() or (self.leads() and monotonic() >= patience), deadline)
-                if self.agreement is None:
-                    self.agreement = self.lead()
-                return self.agreement
+                if self.roster is None:
+                    self.roster = self.lead()
+                return self.roster
         except TimeoutError:
             host = "nobody" if self.host is None else f"{self.cards[self.host]}, which has not decided"
             raise DeadlineExceeded(
                 f"{self.cards[self.rank]} wanted to go on without the lost, and met {host}"
             ) from None
         finally:
-            if self.agreement is None:
+            if self.roster is None:
                 for channel in self.guests.values():
                     channel.close()
 
     def settled(self) -> bool:
         """Is there nobody to wait for?"""
         self.look()
-        if self.agreement:
+        if self.roster:
             return True
         return self.leads() and not self.census.awaited and self.census.may_go_on()
 
@@ -144,7 +144,7 @@ class Assembly:
         if rank in self.guests:
             self.guests.pop(rank).close()
 
-    def lead(self) -> Agreement:
+    def lead(self) -> Roster:
         """Tells all who have come who they are; or, if they are too few, that they are."""
         self.loop.cancel_all()
         if not self.census.may_go_on():
@@ -152,7 +152,7 @@ class Assembly:
             raise PeerLost(self.too_few())
         members, job = self.census.members, f"{self.job}.{secrets.token_hex(4)}"
         self.tell_all(Kind.MEMBERS, {"members": members, "job": job})
-        return Agreement(members, job, Address(self.cards[self.rank].addresses[0], self.refuge.port), self.guests)
+        return Roster(members, job, Address(self.cards[self.rank].addresses[0], self.refuge.port), self.guests)
 
     def too_few(self) -> str:
         members, absent = self.census.members, sorted(self.census.absent)
@@ -173,7 +173,7 @@ class Assembly:
         while True:
             for rank in self.doors():
                 yield from self.knock(rank)
-                if self.agreement:
+                if self.roster:
                     return
             yield pause(BETWEEN_KNOCKS)
 
@@ -205,13 +205,13 @@ class Assembly:
             self.asked.discard(rank)  # it may have died
         finally:
             self.host = None
-            if not self.agreement:
+            if not self.roster:
                 channel.close()
 
     def stay(self, rank: int, channel: Channel, where: Address) -> Talk[None]:
         """Until it has a list, or sends us away."""
         kinds = (Kind.WAIT, Kind.ELSEWHERE, Kind.MEMBERS, Kind.WENT_ON)
-        while not self.agreement:
+        while not self.roster:
             frame = yield from within(SILENCE_OF_HOST, channel.receive(*kinds))
             if frame.kind is Kind.ELSEWHERE:
                 self.census.meet(rank)
@@ -225,7 +225,7 @@ class Assembly:
                 self.host = rank
                 self.send_guests_away()
             if frame.kind is Kind.MEMBERS:
-                self.agreement = Agreement.read(frame, self.rank, rank, where, channel)
+                self.roster = Roster.read(frame, self.rank, rank, where, channel)
 
     def send_guests_away(self) -> None:
         for rank, channel in list(self.guests.items()):

@@ -50,11 +50,11 @@ class Kind(IntEnum):
     ABORT = 49
     BYE = 50
     # shrinking
-    COME = 64
-    WAIT = 65
-    ELSEWHERE = 66
-    MEMBERS = 67
-    WENT_ON = 68
+    COME = 96
+    WAIT = 97
+    ELSEWHERE = 98
+    MEMBERS = 99
+    WENT_ON = 100
 
 
 class Closed(Exception):

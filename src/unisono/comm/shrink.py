@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from ..config import Settings
 from ..errors import ConfigError, UnisonoError
-from .agreement import Agreement
 from .assembly import Assembly, Gone
 from .census import Census
+from .roster import Roster
 from .testimony import Testimony
 
 if TYPE_CHECKING:
@@ -90,31 +90,31 @@ class Shrink:
             census = Census(self._settings.rank, self._settings.size)
             census.doubt(doubted)
             assembly = Assembly(directory, census, refuge, gone, job=self._settings.job, went_on=self._went_on)
-            agreement = assembly.hold(monotonic() + FOR_THE_ABSENT * (end - monotonic()), end)
+            roster = assembly.hold(monotonic() + FOR_THE_ABSENT * (end - monotonic()), end)
             try:
-                return self._go_on(agreement, refuge, directory, end, allow_pickle)
+                return self._go_on(roster, refuge, directory, end, allow_pickle)
             except UnisonoError:
                 if end - monotonic() < TOO_SHORT:
                     raise
             finally:
-                agreement.close()
+                roster.close()
             time.sleep(BETWEEN_ATTEMPTS)
 
     def _go_on(
-        self, agreement: Agreement, refuge: Refuge, directory: Directory, end: float, allow_pickle: bool
+        self, roster: Roster, refuge: Refuge, directory: Directory, end: float, allow_pickle: bool
     ) -> Communicator:
         rank = self._settings.rank
-        leads, alone = agreement.members[0] == rank, len(agreement.members) == 1
+        leads, alone = roster.members[0] == rank, len(roster.members) == 1
         settings = replace(
             self._settings,
-            rank=agreement.members.index(rank),
-            size=len(agreement.members),
+            rank=roster.members.index(rank),
+            size=len(roster.members),
             local_rank=None,
-            rendezvous=agreement.rendezvous,
+            rendezvous=roster.rendezvous,
             listener=refuge.listener() if leads and not alone else None,
             open=True,
             verbose=False,
-            job=agreement.job,
+            job=roster.job,
             trace=None,  # is written already
         )
         testimony = Testimony(refuge, directory.secret, rank, self._settings.size)
@@ -123,12 +123,12 @@ class Shrink:
             held,
             settings,
             allow_pickle=allow_pickle,
-            track=self._track.part(agreement.job, agreement.members) if self._track else None,
-            witnesses=agreement.witnesses(directory) if leads else (),
+            track=self._track.part(roster.job, roster.members) if self._track else None,
+            witnesses=roster.witnesses(directory) if leads else (),
             seconds=FOR_THE_LINKS * (end - monotonic()),
         )
-        testimony.begin(agreement.members, agreement.job)
-        self._went_on, self._last = agreement.job, testimony
+        testimony.begin(roster.members, roster.job)
+        self._went_on, self._last = roster.job, testimony
         return comm
 
     def _join_holding(self, testimonies: list[Testimony], settings: Settings, **options: Any) -> Communicator:

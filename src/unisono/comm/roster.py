@@ -12,7 +12,7 @@ from .rendezvous import Directory
 
 
 @dataclass(frozen=True)
-class Agreement:
+class Roster:
     """The connections that led to it stay open until they have met."""
 
     members: list[int]
@@ -21,7 +21,7 @@ class Agreement:
     channels: dict[int, Channel]
 
     @classmethod
-    def read(cls, frame: Frame, rank: int, host: int, where: Address, channel: Channel) -> Agreement:
+    def read(cls, frame: Frame, rank: int, host: int, where: Address, channel: Channel) -> Roster:
         """As a host has told this rank."""
         members: list[int] = frame.get("members", list)
         if not all(isinstance(member, int) for member in members) or rank not in members:
