@@ -228,6 +228,14 @@ void executor(nb::module_& module) {
         .def(
             "leave", [](const Core& self) { self.executor->leave(); },
             "Tells the other ranks of the host that this one will make no more calls.")
+        .def(
+            "gone",
+            [](const Core& self) {
+                auto [ended, left] = self.executor->gone();
+                return std::pair(std::move(ended), std::move(left));
+            },
+            "Ranks whose process has ended, and ranks that closed their communicator or whose connection is "
+            "closed. Not while a call is under way.")
         .def("stop", &stop, nb::arg("seconds"),
              "Makes the calls under way fail, and waits for at most so many seconds until they have, and no "
              "thread is in a call.")

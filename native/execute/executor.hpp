@@ -11,6 +11,7 @@
 
 #include "base/fork.hpp"
 #include "execute/counted_link.hpp"
+#include "execute/gone.hpp"
 #include "execute/host.hpp"
 #include "execute/injection.hpp"
 #include "execute/link_plan.hpp"
@@ -72,6 +73,9 @@ class Executor {
 
     /// PeerLost after that.
     void require_going_on() const;
+
+    /// Who makes no more calls. Not while a call is under way.
+    Gone gone() const { return look_for_gone(host_, links_); }
 
     Neighbours& neighbours() { return host_.neighbours; }
     const Counters& counters() const { return counters_; }

@@ -38,6 +38,7 @@ class Settings:
     rendezvous: Address | None = None  # where rank 0 can be reached
     bind: str | None = None  # where rank 0 listens, if that is another address (0.0.0.0, behind NAT)
     listener: int | None = None  # a descriptor, already listening there, that rank 0 inherited
+    open: bool = False  # somebody listens there already: who is refused there has lost rank 0
     store: Store | None = None  # by which rank 0 tells the others the key and the address that are not set
     key: str = field(default="", repr=False)
     job: str = "unisono"

@@ -45,11 +45,12 @@ class Job:
         *arguments: str,
         prefix: tuple[str, ...] = (),
         pass_fds: tuple[int, ...] = (),
+        module: str = "tests.comm.wired_rank",
         **variables: str,
     ) -> subprocess.Popen[str]:
         inherited = {name: text for name, text in os.environ.items() if not name.startswith("UNISONO_")}
         process = subprocess.Popen(
-            [*prefix, sys.executable, "-W", "error", "-m", "tests.comm.wired_rank", *arguments],
+            [*prefix, sys.executable, "-W", "error", "-m", module, *arguments],
             env=inherited | self.variables | {"UNISONO_RANK": str(rank)} | variables,
             pass_fds=pass_fds,
             stdout=subprocess.PIPE,

@@ -322,6 +322,31 @@ def test_death_by_signal_is_named_and_counted_as_a_shell_does(script) -> None:
     assert ") was killed by SIGSEGV" in done.stderr
 
 
+def test_keep_going_lets_the_others_go_on_and_succeed(script) -> None:
+    text = "import signal, time\nif rank == 1: os.kill(os.getpid(), signal.SIGKILL)\ntime.sleep(1)\nprint('done')"
+    done = run("-n", 3, "--keep-going", "--grace", 0, script(text))
+    assert done.returncode == 0
+    assert Counter(done.stdout.splitlines()) == Counter(["[0] done", "[2] done"])
+    assert re.search(r"rank 1 \(pid \d+\) was killed by SIGKILL; the others go on", done.stderr)
+    assert "ranks 0, 2 went on to the end: this counts as a success" in done.stderr
+
+
+def test_keep_going_fails_as_the_first_failure_if_nobody_outlives_it_successfully(script) -> None:
+    text = "import sys, time\ntime.sleep([0, 0.7, 1.4][rank])\nsys.exit([0, 3, 4][rank])"
+    done = run("-n", 3, "--keep-going", script(text))
+    assert done.returncode == 3
+    assert "counts as a success" not in done.stderr
+
+
+def test_ctrl_c_ends_those_that_keep_going(script, tmp_path: Path) -> None:
+    text = "import pathlib, sys, time\npathlib.Path(sys.argv[1], f'here-{rank}').touch()\ntime.sleep(100)"
+    with start("-n", 2, "--keep-going", "--grace", 1, script(text), tmp_path) as process:
+        assert eventually(lambda: len(list(tmp_path.glob("here-*"))) == 2, 20)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=30)
+        assert process.returncode == 128 + signal.SIGINT
+
+
 def test_the_others_have_their_grace_to_raise_their_own_errors(script) -> None:
     text = "import sys, time\nif rank == 0: sys.exit(3)\ntime.sleep(0.5); print('my own error'); sys.exit(4)"
     done = run("-n", 2, script(text))

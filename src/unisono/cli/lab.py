@@ -17,7 +17,7 @@ from ..lab.wires import CONGESTION_CONTROL
 from ..launcher.command import resolve_command
 from ..launcher.ending import GRACE
 from ..launcher.processes import run_job
-from .launching import Grace, LogDir, Module, Tee, Verbose, Words, check_launching
+from .launching import Grace, KeepGoing, LogDir, Module, Tee, Verbose, Words, check_launching
 from .units import format_bytes
 
 Name = Annotated[str, typer.Option(help="The lab, if there are several.")]
@@ -52,6 +52,7 @@ def run(
     log_dir: LogDir = None,
     tee: Tee = False,
     grace: Grace = GRACE,
+    keep_going: KeepGoing = False,
     verbose: Verbose = False,
     name: Name = "lab",
 ) -> int:
@@ -61,7 +62,9 @@ def run(
     layout = state.find(name)
     command = resolve_command(words or [], module=module)
     with prepare_job(layout, ranks, command) as (job, places):
-        return run_job(command, job, grace=grace, log_dir=log_dir, tee=tee, verbose=verbose, place=places)
+        return run_job(
+            command, job, grace=grace, log_dir=log_dir, tee=tee, verbose=verbose, keep_going=keep_going, place=places
+        )
 
 
 @lab.command()

@@ -17,6 +17,9 @@ LogDir = Annotated[
 ]
 Tee = Annotated[bool, typer.Option("--tee", help="With --log-dir: show all ranks as well.")]
 Grace = Annotated[float, typer.Option(help="Seconds that ranks have to end after another failed.")]
+KeepGoing = Annotated[
+    bool, typer.Option("--keep-going", help="Let the others go on without a rank that fails; see comm.shrink().")
+]
 Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="Say what is started.")]
 
 

@@ -10,7 +10,7 @@ from ..launcher.command import resolve_command
 from ..launcher.ending import GRACE
 from ..launcher.job import describe_job
 from ..launcher.processes import run_job
-from .launching import Grace, LogDir, Module, Tee, Verbose, Words, check_launching
+from .launching import Grace, KeepGoing, LogDir, Module, Tee, Verbose, Words, check_launching
 
 
 def run(
@@ -29,10 +29,11 @@ def run(
     log_dir: LogDir = None,
     tee: Tee = False,
     grace: Grace = GRACE,
+    keep_going: KeepGoing = False,
     verbose: Verbose = False,
 ) -> int:
     """Run a script as several ranks on this host; the first that fails sets the exit code."""
     check_launching(grace, log_dir, tee=tee)
     job = describe_job(ranks, nodes=nodes, node_rank=node_rank, rendezvous=rendezvous)
     command = resolve_command(words or [], module=module)
-    return run_job(command, job, grace=grace, log_dir=log_dir, tee=tee, verbose=verbose)
+    return run_job(command, job, grace=grace, log_dir=log_dir, tee=tee, verbose=verbose, keep_going=keep_going)

@@ -40,7 +40,7 @@ class Witness:
     deadline: float
     sharing: str = "none"
 
-    def part(self, number: int, members: list[int]) -> Witness:
+    def part(self, number: int | str, members: list[int]) -> Witness:
         """For a communicator of some of these ranks, the so-manieth that was made of this one."""
         name = f"{self.communicator}.{number}.{members[0]}"
         return replace(self, communicator=name, ranks=[self.ranks[member] for member in members])

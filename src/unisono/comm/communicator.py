@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial, wraps
 from math import prod
+from time import monotonic
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
@@ -30,6 +31,7 @@ from .runner import Runner
 
 if TYPE_CHECKING:
     from ..trace.file import Track
+    from .shrink import Shrink
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -70,6 +72,7 @@ class Communicator:
         strict: bool = False,
         on_close: Callable[[], None] = lambda: None,
         regroup: Callable[[Communicator, list[int]], Communicator | None] = lambda comm, members: None,
+        shrink: Shrink | None = None,
         track: Track | None = None,
         witness: Witness | None = None,
     ) -> None:
@@ -85,6 +88,7 @@ class Communicator:
         )
         self._inbox = inbox
         self._regroup = regroup
+        self._shrink = shrink
         self._give_up = weakref.finalize(self, on_close)  # also for who forgets to close
         self._process = this_process()
         in_a_forked_child(self, Communicator._let_go)
@@ -117,7 +121,7 @@ class Communicator:
         Calls run in the order in which they are made; the arrays are not to be touched before the handle is done.
         """
         function = getattr(self, call, None) if isinstance(call, str) and not call.startswith("_") else None
-        if call in ("start", "close", "stats", "empty") or not callable(function):
+        if call in ("start", "close", "stats", "empty", "shrink") or not callable(function):
             raise ConfigError(f'there is no call {call!r} to start; give its name, such as start("allreduce", x)')
         if self._runner.closed:
             raise ConfigError(f"{call} cannot be started: this communicator is closed")
@@ -151,6 +155,19 @@ class Communicator:
         twin = self._regroup(self, list(range(self.size)))
         assert twin is not None, "every rank is in it"
         return twin
+
+    def shrink(self, *, deadline: float | None = None) -> Communicator:
+        """A communicator of the ranks that are left, in the old order; every rank that is left calls it.
+
+        Those that are not known to be lost are waited for, for three quarters of the deadline. PeerLost on a rank that
+        the others went on without, and where those that came are too few to be sure that no others go on.
+        """
+        if self._shrink is None:
+            raise ConfigError("this communicator was not made by unisono.init(), so its ranks cannot find each other")
+        begun, limit = monotonic(), self._seconds(deadline)
+        self._runner.settle(limit)
+        left = max(0.0, limit - (monotonic() - begun))
+        return self._shrink(self._runner.executor.gone, self._runner.lost, left, allow_pickle=self.allow_pickle)
 
     def stats(self) -> dict[str, Any]:
         """What happened so far; may be asked for from another thread while a call goes on.

@@ -1,4 +1,5 @@
-"""Where others can come to a rank while it is being wired: an abstract Unix socket and a TCP port."""
+"""Where others can come to a rank while it is being wired: an abstract Unix socket and a TCP port. And where they will
+come when ranks are lost: a port that it keeps."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ from ..errors import ConfigError
 from .addresses import WILDCARDS, announced_addresses
 from .fork import in_a_forked_child
 from .handshake import log
+from .refuge import Refuge
 from .rendezvous import BACKLOG, Card, boot_id, listen
 
 
@@ -26,6 +28,7 @@ class Doors:
         self.inbox: int | None = None
         in_a_forked_child(self, Doors.close)
         in_a_forked_child(self, Doors.close_inbox)
+        self.refuge: Refuge | None = None
         if settings.links == "tcp":
             return
         try:
@@ -49,6 +52,7 @@ class Doors:
         addresses = announced_addresses(way, bind)
         if settings.links != "shm":
             addresses = self.open(addresses, on_all=way if way in WILDCARDS else None)
+        self.refuge = Refuge.reserve([way] if way in WILDCARDS else addresses, settings.ports)
         return Card(
             rank=settings.rank,
             size=settings.size,
@@ -59,6 +63,7 @@ class Doors:
             port=self.tcp[0].getsockname()[1] if self.tcp else 0,
             unix=self.unix.getsockname()[1:].decode() if self.unix else "",
             streams=settings.streams or 0,
+            refuge=self.refuge.port if self.refuge else 0,
         )
 
     def open(self, addresses: list[str], on_all: str | None) -> list[str]:
@@ -88,6 +93,10 @@ class Doors:
     def close(self) -> None:
         for door in (*self.tcp, *([self.unix] if self.unix else [])):
             door.close()
+
+    def close_refuge(self) -> None:
+        if self.refuge:
+            self.refuge.close()
 
     def close_inbox(self) -> None:
         if self.inbox is not None:

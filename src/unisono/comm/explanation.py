@@ -50,6 +50,15 @@ class Explanation:
     def has_to_begin_again(self) -> bool:
         return self._lookout is not None and self._lookout.may_begin_again
 
+    @property
+    def has_failed(self) -> bool:
+        return self._lookout is not None and self._lookout.verdict is not None
+
+    @property
+    def lost(self) -> frozenset[int]:
+        """The ranks that the others go on without."""
+        return self._lookout.lost if self._lookout else frozenset()
+
     def seen(self) -> None:
         """The program has caught what is the matter."""
         if self._lookout:

@@ -60,6 +60,12 @@ class Kind(IntEnum):
     PART = 80
     PRESENT = 81
     WHOLE = 82
+    # shrinking
+    COME = 96
+    WAIT = 97
+    ELSEWHERE = 98
+    MEMBERS = 99
+    WENT_ON = 100
 
 
 class Closed(Exception):

@@ -13,7 +13,7 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, fields
 from time import monotonic
@@ -45,6 +45,7 @@ class Card:
     port: int  # 0: not by TCP
     unix: str  # "": not by a Unix socket
     streams: int  # connections that it wants with a peer; 0: it was not told
+    refuge: int  # the port where it will listen after others are lost; 0: none was free
 
     def __str__(self) -> str:
         return f"rank {self.rank} (host {self.host}, pid {self.pid})"
@@ -97,8 +98,13 @@ def listen(host: str, port: int = 0, *, key: str, ports: range | None = None) ->
     raise why
 
 
-def meet(settings: Settings, card_for: Callable[[str], Card]) -> tuple[Control, Directory]:
-    """Comes to the meeting with the card for the local address that leads there; goes with everybody's card."""
+def meet(
+    settings: Settings, card_for: Callable[[str], Card], witnesses: Sequence[Talk[None]] = ()
+) -> tuple[Control, Directory]:
+    """Comes to the meeting with the card for the local address that leads there; goes with everybody's card.
+
+    What a witness of rank 0's raises meanwhile ends the meeting for all.
+    """
     point = settings.meeting_point()
     secret = Secret(settings.job, settings.key.encode())
     deadline = monotonic() + settings.start_timeout
@@ -107,7 +113,7 @@ def meet(settings: Settings, card_for: Callable[[str], Card]) -> tuple[Control, 
     with _listen_for_job(settings, point) as listener:
         in_a_forked_child(listener, socket.socket.close)
         own = card_for(listener.getsockname()[0])
-        return _Meeting(settings, secret, own, deadline).hold(listener)
+        return _Meeting(settings, secret, own, deadline).hold(listener, witnesses)
 
 
 class _Meeting:
@@ -121,13 +127,15 @@ class _Meeting:
         self.channels: dict[int, Channel] = {}
         self.turned_away: list[str] = []
 
-    def hold(self, listener: socket.socket) -> tuple[Control, Directory]:
+    def hold(self, listener: socket.socket, witnesses: Sequence[Talk[None]]) -> tuple[Control, Directory]:
         size = self.settings.size
         with ExitStack() as on_failure:
             on_failure.callback(self.close)
             try:
                 with Loop() as loop:
                     loop.start(receive_strangers(loop, listener, lambda x: self.serve(loop, x), size=size))
+                    for witness in witnesses:
+                        loop.start(witness)
                     loop.run(lambda: len(self.cards) == size, self.deadline)
                 cards = [self.cards[rank] for rank in range(size)]
                 session = secrets.token_hex(16)
@@ -183,7 +191,7 @@ class _Meeting:
         try:
             yield from control.read(card.rank)
         except PeerLost as error:
-            raise PeerLost(f"{error}, while rank 0 waited for {_ranks(self.absent())}") from None
+            raise PeerLost(f"{error}, while rank 0 waited for {name_ranks(self.absent())}") from None
 
     def absent(self) -> list[int]:
         return [rank for rank in range(self.settings.size) if rank not in self.cards]
@@ -192,7 +200,7 @@ class _Meeting:
         absent, size = self.absent(), self.settings.size
         notes = "".join(f"\n  {note}" for note in self.turned_away)
         return (
-            f"{_ranks(absent)} of {size} did not come to {self.cards[0]}, which listened on "
+            f"{name_ranks(absent)} of {size} did not come to {self.cards[0]}, which listened on "
             f"{Address(*listener.getsockname()[:2])} for {self.settings.start_timeout:g} s{notes}"
         )
 
@@ -260,6 +268,8 @@ def _reach(settings: Settings, point: Address, secret: Secret, me: str, deadline
                 try:
                     return hold(_call(family, address, secret, settings.rank, point), deadline)
                 except (OSError, Closed, Garbled) as error:
+                    if settings.open and isinstance(error, ConnectionRefusedError):
+                        raise PeerLost(f"{me} lost rank 0: nobody listens at {point} any more") from None
                     why = describe(error) or why
         except socket.gaierror as error:
             why = f"the name cannot be resolved: {error.strerror}"
@@ -347,6 +357,6 @@ def _keep_alive(sock: socket.socket) -> None:
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 4000)
 
 
-def _ranks(ranks: list[int]) -> str:
+def name_ranks(ranks: list[int]) -> str:
     shown = ", ".join(map(str, ranks[:16])) + (f" and {len(ranks) - 16} more" if len(ranks) > 16 else "")
     return f"rank {shown}" if len(ranks) == 1 else f"ranks {shown}"

@@ -5,13 +5,13 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable
-from time import monotonic
+from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from .._native import Executor, LinkPlan
-from ..errors import ConfigError, UnisonoError
+from ..errors import ConfigError, DeadlineExceeded, UnisonoError
 from ..schedule.conditions import COLLECTIVES
 from ..trace.record import Kind
 from .agreement import Agreement
@@ -102,10 +102,25 @@ class Runner:
 
     def _let_go(self) -> None:
         """Where a signal handler forked, the child may still be in a call: it tells nobody how that ended."""
-        self._alarm = self._track = None
+        self._track = None
 
     def require_process(self) -> None:
         """That the communicator belongs to; a `Refusal` is in our place in others."""
+
+    @property
+    def lost(self) -> frozenset[int]:
+        """Ranks that the failure of a call has named as lost."""
+        return self._explanation.lost
+
+    def settle(self, seconds: float) -> None:
+        """Until no call is under way. After a failure they fail now; otherwise they go on to their end."""
+        executor, until = self.executor, monotonic() + seconds
+        if self._explanation.has_failed:
+            executor.stop(seconds)
+        while executor.busy():
+            if monotonic() >= until:
+                raise DeadlineExceeded(f"rank {self.rank} has waited {seconds:g} s for calls that are under way")
+            sleep(0.001)
 
     def run(self, request: Request) -> None:
         """Run one call: here and now, or after those that are under way."""

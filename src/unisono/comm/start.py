@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import socket
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import count
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +20,7 @@ from .fork import in_a_forked_child
 from .introduction import introduce_ranks
 from .lookout import Lookout
 from .rendezvous import listen
+from .shrink import Shrink
 from .verdict import tell_launcher
 from .wiring import Wiring, wire
 
@@ -26,10 +29,11 @@ if TYPE_CHECKING:
     from ..injection import Injection
     from ..trace.file import TraceFile, Track
     from .communicator import Communicator
+    from .conversation import Talk
     from .plans import Sharing
+    from .testimony import Testimony
 
 LONGEST_ADDRESS = 64
-DEADLINE_TO_AGREE = 60.0
 
 
 def init(*, allow_pickle: bool = False, **arguments: Any) -> Communicator:
@@ -63,11 +67,15 @@ def join(
     track: Track | None = None,
     injections: tuple[Injection, ...] = (),
     witness: Witness | None = None,
+    witnesses: Sequence[Talk[None]] = (),
+    testimonies: Sequence[Testimony] = (),
+    seconds: float = inf,
 ) -> Communicator:
-    """Meet the ranks that have the same settings, and link with each of them.
+    """Meet the ranks that have the same settings, and link with each of them, in so many seconds at most.
 
     A trace is opened when its ranks have met; a track is part of one that was opened before, a witness of another one.
-    Injections count the ranks and the calls of this communicator, so one that comes from another gets none.
+    Injections count the ranks and the calls of this communicator, so one that comes from another gets none. What one of
+    the witnesses raises ends the meeting; testimonies are closed with the communicator.
     """
     try:
         from .._native import Executor, Inbox
@@ -85,7 +93,8 @@ def join(
             raise OSError(str(error)) from error
         return os.dup(inboxes[0].descriptor())
 
-    wiring = wire(settings, share_inbox)
+    seconds = min(seconds, settings.start_timeout)
+    wiring = wire(replace(settings, start_timeout=seconds), share_inbox, witnesses)
     if settings.verbose and wiring.rank == 0:
         print(f"unisono: {wiring.summary()}", file=sys.stderr, flush=True)
     lookout = Lookout(wiring.control)
@@ -103,7 +112,7 @@ def join(
             ranks_on_host=len(wiring.local_ranks),
         )
         executor.inject([(x.action, x.call, x.round, x.seconds) for x in injections if x.rank == wiring.rank])
-        sharing = agree_on_sharing(executor, wiring, staged=settings.links == "staged")
+        sharing = agree_on_sharing(executor, wiring, staged=settings.links == "staged", seconds=seconds)
         witness = witness or witness_of(settings, wiring.control.names)
     except BaseException:
         lookout.close()
@@ -118,6 +127,8 @@ def join(
         executor.leave()
         lookout.close()
         wiring.close()
+        for testimony in testimonies:
+            testimony.close()
 
     return Communicator(
         executor,
@@ -134,12 +145,13 @@ def join(
         strict=settings.check == "strict",
         on_close=close,
         regroup=Regroup(settings, track, witness),
+        shrink=Shrink(join, settings, wiring.directory, wiring.refuge, testimonies, track, witness),
         track=track,
         witness=witness,
     )
 
 
-def agree_on_sharing(executor: Executor, wiring: Wiring, *, staged: bool) -> Sharing | None:
+def agree_on_sharing(executor: Executor, wiring: Wiring, *, staged: bool, seconds: float) -> Sharing | None:
     """Whether all ranks share memory, and whether each may use the others' private memory, too."""
     from .memory import STAGE_BYTES
     from .plans import Sharing
@@ -147,7 +159,7 @@ def agree_on_sharing(executor: Executor, wiring: Wiring, *, staged: bool) -> Sha
     if not executor.shares_memory():
         return None
     direct = not staged and executor.can_be_direct()
-    return Sharing(STAGE_BYTES, all(wiring.control.exchange(direct, deadline=DEADLINE_TO_AGREE)))
+    return Sharing(STAGE_BYTES, all(wiring.control.exchange(direct, deadline=seconds)))
 
 
 def begin_trace(settings: Settings, wiring: Wiring, trace: TraceFile | None) -> Track | None:

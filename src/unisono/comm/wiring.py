@@ -15,7 +15,7 @@ import os
 import socket
 import struct
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from math import inf
@@ -31,6 +31,7 @@ from .doors import Doors
 from .fork import in_a_forked_child
 from .frames import Channel, Closed, Frame, Garbled, Kind, close_descriptors, describe
 from .handshake import Refused, admit, introduce, receive_strangers
+from .refuge import Refuge
 from .rendezvous import GRACE, Card, Directory, meet
 
 PATIENCE_WHEN_REFUSED = 2.0  # who refuses us announced that it listens; a firewall that says no keeps saying it
@@ -54,6 +55,8 @@ class Wiring:
     pids: dict[int, int] = field(default_factory=dict)  # of those that share memory, as this process sees them
     pairs: Counter[str] = field(default_factory=Counter)  # on rank 0: how many pairs of ranks have which link
     traced: bool = False  # some rank writes a trace
+    directory: Directory | None = None  # None: there is nobody else
+    refuge: Refuge | None = None
 
     def __post_init__(self) -> None:
         in_a_forked_child(self, Wiring._let_go)
@@ -79,6 +82,8 @@ class Wiring:
         for streams in self.sockets.values():
             for sock in streams:
                 sock.close()
+        if self.refuge:
+            self.refuge.close()
         self.control.close()
 
     def _let_go(self) -> None:
@@ -89,8 +94,9 @@ class Wiring:
         close_descriptors(descriptors)
 
 
-def wire(settings: Settings, make_inbox: Callable[[int], int]) -> Wiring:
-    """Meets the other ranks and links with each. `make_inbox(size)` makes the descriptor that local peers will map."""
+def wire(settings: Settings, make_inbox: Callable[[int], int], witnesses: Sequence[Talk[None]] = ()) -> Wiring:
+    """Meets the other ranks and links with each. `make_inbox(size)` makes the descriptor that local peers will map;
+    what a witness of rank 0's raises before all have met ends it."""
     if settings.size == 1:
         control = Control(0, ["rank 0"], {})
         return Wiring(
@@ -100,7 +106,8 @@ def wire(settings: Settings, make_inbox: Callable[[int], int]) -> Wiring:
         doors = Doors(settings, make_inbox)
         at_the_end.callback(doors.close)
         on_failure.callback(doors.close_inbox)
-        control, directory = meet(settings, doors.card)
+        on_failure.callback(doors.close_refuge)
+        control, directory = meet(settings, doors.card, witnesses)
         on_failure.callback(control.close)
         pairs = _Pairs(settings, directory, doors, control)
         on_failure.callback(pairs.close)
@@ -122,6 +129,7 @@ class _Pairs:
     def __init__(self, settings: Settings, directory: Directory, doors: Doors, control: Control) -> None:
         self.settings = settings
         self.rank, self.size = settings.rank, settings.size
+        self.directory = directory
         self.cards = directory.cards
         self.secret = directory.secret
         self.own_addresses = own_addresses()
@@ -386,6 +394,8 @@ class _Pairs:
             pids=self.pids,
             pairs=Counter(mark for rank, row in self.rows.items() for mark in str(row.get("row"))[:rank]),
             traced=self.traced,
+            directory=self.directory,
+            refuge=self.doors.refuge,
         )
 
 

@@ -36,9 +36,13 @@ def run_job(
     log_dir: Path | None = None,
     tee: bool = False,
     verbose: bool = False,
+    keep_going: bool = False,
     place: Place | None = None,
 ) -> int:
-    """The exit code of the first rank that fails, or 0. Ranks are started on this host, or at another place."""
+    """The exit code of the first rank that fails, or 0. Ranks are started on this host, or at another place.
+
+    To keep going is to let the others go on without a rank that fails, and a success if one of them succeeds.
+    """
     dumps = Dumps(job)
     screens = {stream: Screen(fd, labelled=not _bare(job, fd)) for stream, fd in STREAMS.items()}
     pump = Pump(screens["out"], screens["err"])
@@ -53,7 +57,7 @@ def run_job(
                 pump.start()  # not earlier: a process with threads is not forked lightly
                 if verbose:
                     pump.say(_summary(meeting.job, crew))
-                watch = _Watch(crew, interrupts, pump, verdicts, grace)
+                watch = _Watch(crew, interrupts, pump, verdicts, grace, keep_going)
                 code = watch.until_all_have_ended()
         finally:
             pump.finish(impatient=lambda: bool(interrupts.take()))
@@ -143,14 +147,18 @@ class _Starter:
 
 
 class _Watch:
-    """Waits for the ranks; after the first failure, or when told to, sees that all of them end."""
+    """Waits for the ranks; after the first failure, or when told to, sees that all of them end. Or they keep going."""
 
-    def __init__(self, crew: Crew, interrupts: Interrupts, pump: Pump, verdicts: Verdicts, grace: float) -> None:
+    def __init__(
+        self, crew: Crew, interrupts: Interrupts, pump: Pump, verdicts: Verdicts, grace: float, keep_going: bool
+    ) -> None:
         self._crew = crew
         self._interrupts = interrupts
         self._pump = pump
         self._verdicts = verdicts
         self._ending = Ending(grace)
+        self._keep_going = keep_going
+        self._outlived: list[Rank] = []  # the first failure
         self._failed: Rank | None = None  # the one to blame, as far as we know
         self._signalled: set[int] = set()  # by us: these ranks end because we want it
         self._told: signal.Signals | None = None
@@ -181,6 +189,8 @@ class _Watch:
         failed = [rank for rank in ended if rank.returncode]
         if not failed or self._told or self._signalled:
             return
+        if self._keep_going:
+            return self._note_losses(ended)
         # Of those that we see together, one that was killed cannot have learned of another's failure.
         worst = min(failed, key=lambda rank: (self._verdicts.innocence(rank), (rank.returncode or 0) > 0))
         assert worst.returncode
@@ -195,6 +205,17 @@ class _Watch:
         else:
             return
         self._failed = worst
+
+    def _note_losses(self, ended: list[Rank]) -> None:
+        """The ranks that are left go on. The one that they lost first is to blame if none of them succeeds."""
+        failed = [rank for rank in ended if rank.returncode]
+        if self._failed is None:
+            self._failed = min(failed, key=self._verdicts.innocence)
+            self._outlived = [*self._crew.running, *(rank for rank in ended if not rank.returncode)]
+        others = "; the others go on" if self._crew.running else ""
+        for rank in failed:
+            because = ", having lost another" if self._verdicts.is_victim(rank) else ""
+            self._pump.say(f"{rank} {describe_end(rank.returncode or 0)}{because}{others}", after=rank.number)
 
     def _pass_on(self, number: signal.Signals) -> None:
         now = time.monotonic()
@@ -218,6 +239,11 @@ class _Watch:
             rank.signal(number)
 
     def _exit_code(self) -> int:
+        succeeded = sorted(rank.number for rank in self._outlived if rank.returncode == 0)
+        if succeeded and not self._told:
+            names = ", ".join(map(str, succeeded))
+            self._pump.say(f"rank{'s' * (len(succeeded) > 1)} {names} went on to the end: this counts as a success")
+            return 0
         if self._failed:
             assert self._failed.returncode
             return exit_code(self._failed.returncode)

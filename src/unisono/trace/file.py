@@ -149,7 +149,7 @@ class Track:
         self._going_on: int | None = None  # call whose beginning was written
         self._unwritten = 0
 
-    def part(self, number: int, members: Sequence[int]) -> Track:
+    def part(self, number: int | str, members: Sequence[int]) -> Track:
         """A track for a communicator of some of these ranks, the so-manieth that was made of this one."""
         return self.file.track(f"{self.identity}.{number}.{members[0]}", [self.ranks[rank] for rank in members])
 
