@@ -31,7 +31,7 @@ def test_rank_0_says_once_who_is_awaited_and_where_it_is(tmp_path: Path) -> None
     assert len(notices) == 1, done.stderr
     assert re.search(
         r"unisono: rank 0, rank 1 and rank 3 have waited 1\d s for rank 2 \(host \S+, pid \d+\), "
-        r"in call 1, allreduce ring of 8,000 bytes of float64, sum at \S+late\.py:12\. "
-        r"Rank 2 is at \S+late\.py:6 in load, after call 0, barrier \w+ at \S+late\.py:9\.",
+        r"in call 1, allreduce ring of 8,000 bytes of float64, sum at \S+late\.py:12; "
+        r"rank 2 is at \S+late\.py:6 in load, after call 0, barrier \w+ at \S+late\.py:9",
         notices[0],
     )

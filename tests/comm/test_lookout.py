@@ -153,4 +153,4 @@ def test_a_deadline_of_one_rank_is_told_to_all_others(links: str) -> None:
     assert len({words for _, words in answers}) == 1
     assert answers[0][1].startswith("rank 0 (host ")
     assert re.search(r"has waited 0\.\d+ s for .*in call 1, allreduce ring of 80 bytes", answers[0][1])
-    assert re.search(r"Rank 3 is at \S+test_lookout.py:\d+ in job, after call 0, barrier", answers[0][1])
+    assert re.search(r"rank 3 is at \S+test_lookout.py:\d+ in job, after call 0, barrier", answers[0][1])

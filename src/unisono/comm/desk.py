@@ -7,7 +7,7 @@ are asked for where they help: which call each makes, from which line, and where
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from time import monotonic
 from typing import Any, Protocol
@@ -127,7 +127,7 @@ class Desk:
         statuses = yield from self._ask(report)
         if self._office.verdict or self._deciding:
             return
-        calls = {status.asked.what: rank for rank, status in statuses.items() if status.asked}
+        calls = {status.asked.what: rank for rank, status in statuses.items() if status and status.asked}
         if len(calls) > 1:
             self.hear(replace(report, error="MismatchError", ranks=sorted(calls.values())))
         elif report.error == "LongWait":
@@ -141,7 +141,7 @@ class Desk:
                 break
             yield pause(LOOK)
         report = self._first_cause()
-        statuses: Mapping[int, Status] = {}
+        statuses: words.Statuses = {}
         if report.error in ("DeadlineExceeded", "MismatchError"):
             statuses = yield from self._ask(report)
         verdict = self._judge(report, statuses)
@@ -152,12 +152,13 @@ class Desk:
         office.decide(verdict)
 
     def _first_cause(self) -> Report:
-        """Not of a rank that only followed another one: it has reported something itself."""
+        """Who is gone comes before who left after it, and who says nothing before who has reported something itself."""
         own = {report.by for report in self._reports}
         order: list[Callable[[Report], bool]] = [
+            lambda report: not report.second_hand and (report.error != "PeerLost" or self._is_gone(report)),
+            self._is_gone,
             lambda report: not report.second_hand and not own.intersection(report.ranks),
             lambda report: not report.second_hand,
-            lambda report: bool(self._office.gone.intersection(report.ranks)),
         ]
         for wanted in order:
             for report in self._reports:
@@ -165,7 +166,10 @@ class Desk:
                     return report
         return self._reports[0]
 
-    def _ask(self, report: Report) -> Talk[dict[int, Status]]:
+    def _is_gone(self, report: Report) -> bool:
+        return bool(self._office.gone.intersection(report.ranks))
+
+    def _ask(self, report: Report) -> Talk[words.Statuses]:
         """Everybody: what do you do, and what do you know of that call?"""
         office, sequence = self._office, report.call.sequence if report.call else None
         self._questions += 1
@@ -176,9 +180,9 @@ class Desk:
         until = monotonic() + SECONDS_TO_ANSWER
         while len(self._answers) <= len(asked) and monotonic() < until:
             yield pause(LOOK)
-        return dict(self._answers)
+        return {rank: self._answers.get(rank) for rank in (office.rank, *asked)}
 
-    def _judge(self, report: Report, statuses: Mapping[int, Status]) -> Verdict:
+    def _judge(self, report: Report, statuses: words.Statuses) -> Verdict:
         office, names = self._office, self._office.names
         lost = office.gone | set(office.left)
         error, ranks = report.error, report.ranks
@@ -188,7 +192,7 @@ class Desk:
             message = words.of_mismatch(report, statuses, names)
         elif error == "DeadlineExceeded":
             ranks = words.late(report, statuses)
-            lost |= {rank for rank in ranks if rank not in statuses}
+            lost |= {rank for rank in ranks if not statuses.get(rank)}
             message = words.of_deadline(report, statuses, names)
         else:
             lost |= set() if report.second_hand else set(ranks)

@@ -64,6 +64,7 @@ class Verdict:
     lost: list[int]  # ranks that are gone, or do not answer
     by: int = 0  # the rank that saw it
     sequence: int | None = None  # the call that failed, if those before it can still succeed
+    provisional: bool = False  # made up by a rank that waits for rank 0's word
 
     def exception(self) -> UnisonoError:
         error = ERRORS.get(self.error, UnisonoError)(self.message)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import DeadlineExceeded, UnisonoError
 from ..trace.record import Record
+from . import words
 from .control import Control
 from .conversation import Loop, Talk, pause, readable
 from .desk import Desk
@@ -120,12 +121,20 @@ class Lookout:
             self._soon(lambda: self._hear(report))
 
     def settle(self, report: Report) -> Verdict | None:
-        """What all ranks raise for what one, or several, have seen; nothing if nobody can tell in time."""
+        """What all ranks raise for what one, or several, have seen; nothing if there is nobody else.
+
+        If rank 0 says nothing, it is taken for the cause, until it does.
+        """
         if not self._thread:
             return None
         self._soon(lambda: self._hear(report))
         with self._news:
             self._news.wait_for(lambda: self._verdict is not None, PATIENCE_FOR_A_VERDICT)
+            if self._verdict is None and self.rank and self._epoch == report.epoch:
+                message = words.of_silence(report, self.names)
+                self._verdict = Verdict(
+                    report.epoch, report.error, message, [0, *report.ranks], [0], self.rank, provisional=True
+                )
             return self._verdict
 
     def exchange(self, what: str, value: Any, *, epoch: int, seconds: float) -> list[Any]:
@@ -184,9 +193,9 @@ class Lookout:
         """All calls here end. What rank 0 says later takes the place of what this rank has made up by itself."""
         with self._news:
             first = self._verdict
-            if verdict.epoch != self._epoch or (first and first.is_final):
+            if verdict.epoch != self._epoch or (first and first.is_final and not first.provisional):
                 return
-            if first and not self._seen:  # it goes before its consequences
+            if first and not self._seen and not first.provisional:  # it goes before its consequences
                 verdict = replace(first, lost=verdict.lost)
             self._verdict, self._seen = verdict, False
             self._executor.give_up_from(verdict.sequence)

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from .addresses import WILDCARDS
+from .fork import in_a_forked_child
 
 BACKLOG = 1024
 ATTEMPTS = 100
@@ -22,6 +23,7 @@ class Refuge:
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
+        in_a_forked_child(self, Refuge.close)
         self.port: int = sock.getsockname()[1]
 
     @classmethod

@@ -10,6 +10,7 @@ import socket
 import threading
 
 from .conversation import Loop, Talk, readable
+from .fork import in_a_forked_child
 from .frames import Channel, Kind
 from .handshake import Secret, admit, receive_strangers
 from .refuge import Refuge, stop_listening
@@ -26,6 +27,7 @@ class Testimony:
         self._word: dict[str, object] = {}
         self._ending = False
         self._thread: threading.Thread | None = None
+        in_a_forked_child(self, Testimony._let_go)
 
     def begin(self, members: list[int], job: str) -> None:
         """These ranks went on, as this job."""
@@ -51,6 +53,9 @@ class Testimony:
             self._stop.send(b"x")
             self._thread.join()
             stop_listening(self._listener)
+        self._let_go()
+
+    def _let_go(self) -> None:
         self._listener.close()
         self._stop.close()
         self._stopped.close()

@@ -6,6 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from .incident import CallFacts, Report, Status
 
+Statuses = Mapping[int, Status | None]
+"""What ranks answered who were asked; None is no answer."""
+
 SAME_CALLS = "All ranks have to make the same calls, with the same arguments and in the same order."
 
 
@@ -38,25 +41,34 @@ def of_lost(report: Report, names: Names) -> str:
     return ". ".join([*reasons, *_where(report)]) + "."
 
 
+def of_silence(report: Report, names: Names) -> str:
+    """Something failed, and rank 0, which would know more, does not answer either."""
+    seen = f"{names[report.by]} has waited {report.waited:.3g} s for {names.all(report.ranks)}"
+    if report.error != "DeadlineExceeded":
+        seen = f"{names[report.by]} lost {names.all(report.ranks)}: {report.reason}"
+    silent = f"{seen}, and {names[0]} does not answer: it is stopped, unreachable or busy outside of Python"
+    return ". ".join([silent, *_where(report)]) + "."
+
+
 def of_interrupt(report: Report, names: Names) -> str:
     """A rank was told to stop, as by Ctrl-C."""
     return f"{names[report.by]} was interrupted in {report.reason}"
 
 
-def of_deadline(report: Report, statuses: Mapping[int, Status], names: Names) -> str:
+def of_deadline(report: Report, statuses: Statuses, names: Names) -> str:
     """A rank waited for too long; also where those are that it waited for."""
     place = f", in {report.call}{_round(report)}" if report.call else ""
     parts = [f"{names[report.by]} has waited {report.waited:.3g} s for {names.all(report.ranks)}{place}"]
-    parts += [whereabouts(rank, statuses.get(rank), report.call, names) for rank in late(report, statuses)]
-    return ". ".join(parts) + "."
+    parts += [whereabouts(rank, statuses.get(rank), names) for rank in late(report, statuses)]
+    return "; ".join(parts)
 
 
-def of_mismatch(report: Report, statuses: Mapping[int, Status], names: Names) -> str:
+def of_mismatch(report: Report, statuses: Statuses, names: Names) -> str:
     """Ranks make different calls; which, and from where."""
     pairwise = report.call is None or report.call.sequence is None
     kinds: dict[str, dict[int, str]] = {}  # what the ranks do, and at which line
     for rank, status in sorted(statuses.items()):
-        if made := status.asked or (status.last if pairwise else None):
+        if status and (made := status.asked or (status.last if pairwise else None)):
             kinds.setdefault(made.what, {})[rank] = made.where
     described = [f"{what}{_lines(places)} on {_ranks(list(places))}" for what, places in kinds.items()]
     if len(described) < 2 or pairwise:
@@ -65,37 +77,37 @@ def of_mismatch(report: Report, statuses: Mapping[int, Status], names: Names) ->
     return f"The ranks make different calls: call {report.call.sequence} is {', but '.join(described)}. {SAME_CALLS}"
 
 
-def of_long_wait(report: Report, statuses: Mapping[int, Status], names: Names) -> str:
+def of_long_wait(report: Report, statuses: Statuses, names: Names) -> str:
     """What rank 0 says of a call that takes long, though nothing has failed yet."""
-    waiting = [rank for rank, status in sorted(statuses.items()) if _is_in(status, report.call)]
+    waiting = [rank for rank, status in sorted(statuses.items()) if status and _is_in(status, report.call)]
     who = _ranks(waiting or [report.by])
     be = "has" if len(waiting or [report.by]) == 1 else "have"
     missing = late(report, statuses)
     parts = [f"{who} {be} waited {report.waited:.0f} s for {names.all(missing)}, in {report.call}"]
-    parts += [whereabouts(rank, statuses.get(rank), report.call, names) for rank in missing]
-    return ". ".join(parts) + "."
+    parts += [whereabouts(rank, statuses.get(rank), names) for rank in missing]
+    return "; ".join(parts)
 
 
-def late(report: Report, statuses: Mapping[int, Status]) -> list[int]:
+def late(report: Report, statuses: Statuses) -> list[int]:
     """Who has not come to the call; if all have, those that are waited for. Not those who wait for others, too."""
     if report.call and report.call.sequence is not None:
-        absent = [rank for rank, status in sorted(statuses.items()) if not _has_come(status, report.call)]
-        absent += [rank for rank in report.ranks if rank not in statuses and rank not in absent]
+        absent = {rank for rank, status in statuses.items() if not status or not _has_come(status, report.call)}
+        absent |= {rank for rank in report.ranks if rank not in statuses}
         if absent:
             return sorted(absent)
     return report.ranks
 
 
-def whereabouts(rank: int, status: Status | None, call: CallFacts | None, names: Names) -> str:
-    """``Rank 3 is at data.py:17 in load, after call 811, barrier at train.py:40``."""
+def whereabouts(rank: int, status: Status | None, names: Names) -> str:
+    """``rank 3 is at data.py:17 in load, after call 811, barrier at train.py:40``."""
     if left := names.left(rank):
-        return f"Rank {rank} has closed its communicator, after {left.last or 'no call at all'}"
+        return f"rank {rank} has closed its communicator, after {left.last or 'no call at all'}"
     if status is None:
-        return f"Rank {rank} does not answer: it is stopped, unreachable or busy outside of Python"
+        return f"{names[rank]} does not answer: it is stopped, unreachable or busy outside of Python"
     line = f"at {status.line}" if status.line else "alive"
     if status.in_call:
-        return f"Rank {rank} is {line}, for {status.since:.3g} s in {status.last}"
-    return f"Rank {rank} is {line}, after {status.last or 'no call at all'}"
+        return f"rank {rank} is {line}, for {status.since:.3g} s in {status.last}"
+    return f"rank {rank} is {line}, after {status.last or 'no call at all'}"
 
 
 def _where(report: Report) -> list[str]:
