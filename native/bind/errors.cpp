@@ -17,7 +17,7 @@ nb::object kind(const char* name) { return nb::module_::import_("unisono.errors"
 /// With what whoever tells the other ranks about it needs to know.
 void raise(const char* name, const CallFailed& failed) {
     const nb::object error = kind(name)(failed.what());
-    error.attr("ranks") = failed.ranks;
+    error.attr("ranks") = nb::tuple(nb::cast(failed.ranks));
     error.attr("reason") = failed.reason;
     error.attr("second_hand") = failed.second_hand;
     error.attr("sequence") = failed.sequence;

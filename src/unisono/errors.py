@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 
 class UnisonoError(Exception):
     """Base of every error that unisono raises."""
 
-    ranks: Sequence[int] = ()
+    ranks: tuple[int, ...] = ()
     """The ranks that it is about, where these are known."""
 
     reason: str = ""

@@ -132,7 +132,7 @@ def test_every_stream_carries_its_share() -> None:
     watched = [other.dup() for _, other in pairs]
     ends = [[pair[end].detach() for pair in pairs] for end in range(2)]
     executors = [
-        Executor(rank, 2, None, [], [(1 - rank, descriptor) for descriptor in ends[rank]], [], -1, ranks_on_host=2)
+        Executor(rank, 2, None, [], [(1 - rank, descriptor) for descriptor in ends[rank]], [], ranks_on_host=2)
         for rank in range(2)
     ]
     ranks = [Communicator(executor, rank=rank, size=2, deadline=20) for rank, executor in enumerate(executors)]

@@ -138,7 +138,7 @@ def test_a_call_that_failed_says_who_had_not_come() -> None:
             comm.allreduce(np.ones(10), deadline=0.2, algorithm="direct")
         (call,) = comm.stats()["recent"]
         assert call["outcome"] == "failed"
-        assert call["ended"] - call["started"] >= 0.2
+        assert call["ended"] - call["started"] >= 0.15  # of the 0.2 s that the call has, some go before
         assert call["peers"][1]["arrived"] is None
         assert call["peers"][1]["waited"] > 0.1
 

@@ -26,7 +26,7 @@ class Check(NamedTuple):
         own, all_ranks = self.source.values[0], self.target.values.ravel()
         if others := np.flatnonzero(all_ranks != own).tolist():
             error = MismatchError(f"rank {self.rank} and rank {others[0]} are about to make different calls")
-            error.ranks = others
+            error.ranks = tuple(others)
             raise error
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import DeadlineExceeded, MismatchError, PeerLost, UnisonoError
 from .flight import Flight
+from .in_flight import go_no_further_at_exit
 from .incident import Report
 from .lookout import Lookout
 from .status import Whereabouts, facts_of
@@ -23,12 +24,17 @@ class Explanation:
     """
 
     def __init__(self, executor: Executor, flight: Flight, rank: int, lookout: Lookout | None) -> None:
-        self._executor, self._rank = executor, rank
+        self._executor: Executor | None = executor
+        self._rank = rank
         self._whereabouts = Whereabouts(flight)
         self._lookout = lookout
         self._own: UnisonoError | None = None  # that the others need not be told
         if lookout:
             lookout.start(self._whereabouts, executor)
+
+    def forget_executor(self) -> None:
+        """Its links end with the last one who knows it."""
+        self._executor = None
 
     @property
     def epoch(self) -> int:
@@ -41,7 +47,7 @@ class Explanation:
         A call that comes before the one that failed is made: others may be in it.
         """
         verdict = self._lookout.verdict if self._lookout else None
-        if not self._lookout or not verdict or self._lookout.may_begin_again:
+        if not self._lookout or not verdict or self._lookout.may_begin_again or self._executor is None:
             return None
         is_earlier = verdict.sequence is not None and self._executor.position()[0] < verdict.sequence
         return None if is_earlier else verdict.exception()
@@ -66,6 +72,7 @@ class Explanation:
 
     def of(self, error: BaseException, call: str, epoch: int) -> BaseException:
         """What to raise where a call of that epoch ended with this error."""
+        go_no_further_at_exit()
         lookout = self._lookout
         if lookout is None or error is self._own or (isinstance(error, UnisonoError) and error.epoch is not None):
             return error
@@ -80,6 +87,7 @@ class Explanation:
         """After a failure that all ranks have raised: nothing of it remains. Every rank has to come here."""
         lookout = self._lookout
         assert lookout, "nobody else tells of failures"
+        assert self._executor, "it is not closed"
         epoch = lookout.epoch
         sequence, sent = self._executor.position()
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import threading
+import time
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
@@ -45,8 +46,18 @@ def _is_foreign_daemon(thread: threading.Thread) -> bool:
     return thread.daemon and not thread.name.startswith("unisono")
 
 
+_exiting = threading.Event()
+
+
+def go_no_further_at_exit() -> None:
+    """For a daemon thread whose call was stopped because the interpreter ends: nobody is left to hear of it."""
+    while _exiting.is_set() and threading.current_thread() is not threading.main_thread():
+        time.sleep(3600)
+
+
 @atexit.register
 def _stop_all() -> None:
+    _exiting.set()
     executors = list(_executors)
     for executor in executors:
         executor.stop(0)

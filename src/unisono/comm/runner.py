@@ -95,6 +95,7 @@ class Runner:
         with self._turn:
             self._finish_all()
             self._executor = None
+            self._explanation.forget_executor()
             if self.black_box:
                 self.black_box.close()
             if self._track:
