@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/error.hpp"
-#include "execute/mismatch.hpp"
 
 namespace unisono {
 
@@ -11,14 +10,6 @@ namespace {
 
 /// Bytes that are reduced or copied before other links get their turn; they stay in the cache.
 constexpr std::size_t chunk = 128 * 1024;
-
-/// The first bit of the number of a call that sender and receiver make alone.
-constexpr std::uint64_t in_pairs = std::uint64_t{1} << 63;
-
-std::string describe(std::uint64_t number_of_call) {
-    const bool is_pairwise = (number_of_call & in_pairs) != 0;
-    return (is_pairwise ? "send or receive " : "call ") + std::to_string(number_of_call & ~in_pairs);
-}
 
 }  // namespace
 
@@ -146,16 +137,10 @@ bool Executor::Run::receive_header(Lane& lane, std::int32_t message) {
     const auto rest = std::span(lane.in).subspan(lane.header_received);
     lane.header_received += lane.link->try_receive(rest);
     if (lane.header_received < sizeof(Frame)) return false;
-    Frame frame{};
-    std::memcpy(&frame, lane.in.data(), sizeof(Frame));
-    const auto expected = number_of_call(lane.traffic->peer, false);
-    if (frame.sequence != expected || frame.fingerprint != plan_.fingerprint ||
-        frame.bytes != message_bytes_[index(message)])
-        throw Mismatch("rank " + std::to_string(lane.traffic->peer) + " is in " + describe(frame.sequence) +
-                       " and sends " + std::to_string(frame.bytes) + " bytes, rank " +
-                       std::to_string(executor_.rank_) + " is in " + describe(expected) + " and awaits " +
-                       std::to_string(message_bytes_[index(message)]) +
-                       ": all ranks have to make the same calls with the same arguments in the same order");
+    require_frame(
+        lane.in,
+        {number_of_call(lane.traffic->peer, false), plan_.fingerprint, message_bytes_[index(message)]},
+        {.sender = lane.traffic->peer, .receiver = executor_.rank_});
     lane.header_received = 0;
     lane.receiving = message;
     executor_.recorder_->arrived(lane.traffic->peer);

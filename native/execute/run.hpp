@@ -5,17 +5,11 @@
 #include <string>
 
 #include "execute/executor.hpp"
+#include "execute/frame.hpp"
 #include "execute/gate.hpp"
 #include "reduce/reduce.hpp"
 
 namespace unisono {
-
-/// What stands before the bytes of every message.
-struct Frame {
-    std::uint64_t sequence;
-    std::uint64_t fingerprint;
-    std::uint64_t bytes;
-};
 
 /// One call on its way. Every instruction advances byte by byte as far as those that it waits for have come.
 class Executor::Run {
