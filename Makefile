@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 NATIVE := $(shell find native -name '*.[ch]pp')
-NATIVE_TESTS := $(shell find tests/native -name '*.[ch]pp')
+NATIVE_TESTS := $(shell find tests/native tests/fuzz -name '*.[ch]pp')
 # An editable install knows the packages that it has seen.
 PACKAGES := $(shell find src -name __init__.py)
 PIP := $(BIN)/pip --disable-pip-version-check -qq

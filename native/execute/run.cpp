@@ -191,7 +191,11 @@ bool Executor::Run::copy_or_reduce_locally(std::int32_t row) {
     if (!may_advance(row, limit)) return false;
     const std::size_t done = progress_[index(row)];
     const std::size_t bytes = std::min(limit - done, chunk) / element_ * element_;
-    if (bytes == 0 && size_of_block(row) > 0) return false;
+    if (bytes == 0) {
+        if (size_of_block(row) > 0) return false;
+        advance(row, 0);  // of no bytes: there may be no memory for them either
+        return true;
+    }
     if (instruction(row).kind == Kind::fold) {
         fold(row, bytes);
         return true;

@@ -11,15 +11,19 @@ from collections.abc import Callable
 from ..config import Settings
 from ..errors import ConfigError
 from .addresses import WILDCARDS, announced_addresses
-from .handshake import log
+from .conversation import Loop
+from .refusals import Refusals, log
 from .rendezvous import BACKLOG, Card, boot_id, listen
+from .strangers import Serve, Strangers
 
 
 class Doors:
     """Owns what it listens on, and the inbox that who comes to the Unix socket is given."""
 
-    def __init__(self, settings: Settings, make_inbox: Callable[[int], int]) -> None:
+    def __init__(self, settings: Settings, make_inbox: Callable[[int], int], refusals: Refusals) -> None:
         self.settings = settings
+        self.refusals = refusals
+        self.strangers: dict[socket.socket, Strangers] = {}
         self.unix: socket.socket | None = None
         self.tcp: list[socket.socket] = []  # one port, on each address
         self.inbox: int | None = None
@@ -82,9 +86,26 @@ class Doors:
                 log.debug("%s is not announced: %s", address, error)
         return opened
 
+    def collect(self, loop: Loop) -> None:
+        """Until this rank knows whom to let in, who comes waits inside: peers may know earlier."""
+        for door in self._all():
+            self._at(door).collect(loop)
+
+    def serve(self, loop: Loop, *, unix: Serve, tcp: Serve) -> None:
+        for door in self._all():
+            self._at(door).serve(loop, unix if door is self.unix else tcp)
+
     def close(self) -> None:
-        for door in (*self.tcp, *([self.unix] if self.unix else [])):
+        """Nobody is expected any more; may be called twice."""
+        for door in self._all():
+            self._at(door).close()
             door.close()
+
+    def _all(self) -> list[socket.socket]:
+        return [*([self.unix] if self.unix else []), *self.tcp]
+
+    def _at(self, door: socket.socket) -> Strangers:
+        return self.strangers.setdefault(door, Strangers(door, size=self.settings.size, refusals=self.refusals))
 
     def close_inbox(self) -> None:
         if self.inbox is not None:

@@ -92,7 +92,8 @@ class Channel:
     def __init__(self, sock: socket.socket) -> None:
         sock.setblocking(False)
         self.sock = sock
-        self.trusted = False
+        self.greeted = False  # the other end says that it belongs to this job
+        self.trusted = False  # and has proved it
 
     def send(self, kind: Kind, body: dict[str, Any], *, descriptor: int | None = None) -> Talk[None]:
         data = memoryview(encode(kind, body))

@@ -15,6 +15,7 @@ from ..config import LOOPBACK, Settings, parse_address, read_settings
 from ..errors import ConfigError, UnisonoError
 from .alarm import Alarm
 from .introduction import introduce_ranks
+from .refusals import Refusals
 from .rendezvous import listen
 from .verdict import tell_launcher
 from .wiring import Wiring, wire
@@ -52,12 +53,19 @@ def init(*, allow_pickle: bool = False, **arguments: Any) -> Communicator:
 
 
 def join(
-    settings: Settings, *, allow_pickle: bool, trace: TraceFile | None = None, track: Track | None = None
+    settings: Settings,
+    *,
+    allow_pickle: bool,
+    trace: TraceFile | None = None,
+    track: Track | None = None,
+    refusals: Refusals | None = None,
 ) -> Communicator:
     """Meet the ranks that have the same settings, and link with each of them.
 
-    A trace is opened when its ranks have met; a track is part of one that was opened before.
+    A trace is opened when its ranks have met; a track is part of one that was opened before. So are refusals, which a
+    communicator and those that are made of it count together.
     """
+    refusals = refusals or Refusals(f"rank {settings.rank} (host {settings.host}, pid {os.getpid()})")
     try:
         from .._native import Executor, Inbox
         from .communicator import Communicator
@@ -74,7 +82,7 @@ def join(
             raise OSError(str(error)) from error
         return os.dup(inboxes[0].descriptor())
 
-    wiring = wire(settings, share_inbox)
+    wiring = wire(settings, share_inbox, refusals)
     if settings.verbose and wiring.rank == 0:
         print(f"unisono: {wiring.summary()}", file=sys.stderr, flush=True)
     alarm = Alarm(wiring.control)
@@ -116,7 +124,7 @@ def join(
         sharing=sharing,
         alarm=alarm,
         on_close=close,
-        regroup=Regroup(settings, track),
+        regroup=Regroup(settings, track, refusals),
         track=track,
     )
 
@@ -146,9 +154,10 @@ def begin_trace(settings: Settings, wiring: Wiring, trace: TraceFile | None) -> 
 class Regroup:
     """Makes communicators of some ranks of one: the first of them listens, all are told where, and they meet there."""
 
-    def __init__(self, settings: Settings, track: Track | None) -> None:
+    def __init__(self, settings: Settings, track: Track | None, refusals: Refusals) -> None:
         self._settings = settings
         self._track = track
+        self._refusals = refusals
         self._numbers = count()
 
     def __call__(self, comm: Communicator, members: list[int]) -> Communicator | None:
@@ -158,7 +167,12 @@ class Regroup:
         listener = listen(local_address(self._settings), key=self._settings.key) if leads else None
         where = "{}:{}".format(*listener.getsockname()[:2]) if listener else ""
         card = np.frombuffer(where.encode().ljust(LONGEST_ADDRESS), np.uint8)
-        cards = comm.allgather(card)
+        try:
+            cards = comm.allgather(card)
+        except BaseException:
+            if listener:
+                listener.close()
+            raise
         if not members:
             return None
         text = cards[members[0]].tobytes().decode().strip()
@@ -174,7 +188,7 @@ class Regroup:
             trace=None,  # is written already
         )
         track = self._track.part(number, members) if self._track else None
-        return join(settings, allow_pickle=comm.allow_pickle, track=track)
+        return join(settings, allow_pickle=comm.allow_pickle, track=track, refusals=self._refusals)
 
 
 def local_address(settings: Settings) -> str:
