@@ -14,7 +14,7 @@ from typing import Any
 from unisono.comm.rendezvous import listen
 
 KEY = "a key for the tests"
-REFUSAL = re.compile(r"unisono: rank \d+ refused ")
+REFUSAL = re.compile(r"unisono: rank \d+ of job \S+ \(host \S+, pid \d+\) refused ")
 
 
 def free_port() -> int:

@@ -14,7 +14,10 @@ class ScriptedLink final : public Link {
   public:
     ScriptedLink(std::vector<std::byte> incoming, std::vector<std::uint8_t> pieces)
         : incoming_(std::move(incoming)), pieces_(std::move(pieces)) {
-        if (std::ranges::all_of(pieces_, [](auto piece) { return piece == 0; })) pieces_.clear();
+        // A wait is one however long it is, and who waits for long goes to sleep.
+        const auto both_wait = [](auto one, auto next) { return one == 0 && next == 0; };
+        pieces_.erase(std::unique(pieces_.begin(), pieces_.end(), both_wait), pieces_.end());
+        if (pieces_ == std::vector<std::uint8_t>{0}) pieces_.clear();
     }
 
     std::size_t try_send(std::span<const Bytes> parts) override {

@@ -12,7 +12,7 @@ from ..config import Settings
 from ..errors import ConfigError
 from .addresses import WILDCARDS, announced_addresses
 from .conversation import Loop
-from .refusals import Refusals, log
+from .refusals import log
 from .rendezvous import BACKLOG, Card, boot_id, listen
 from .strangers import Serve, Strangers
 
@@ -20,9 +20,8 @@ from .strangers import Serve, Strangers
 class Doors:
     """Owns what it listens on, and the inbox that who comes to the Unix socket is given."""
 
-    def __init__(self, settings: Settings, make_inbox: Callable[[int], int], refusals: Refusals) -> None:
+    def __init__(self, settings: Settings, make_inbox: Callable[[int], int]) -> None:
         self.settings = settings
-        self.refusals = refusals
         self.strangers: dict[socket.socket, Strangers] = {}
         self.unix: socket.socket | None = None
         self.tcp: list[socket.socket] = []  # one port, on each address
@@ -105,7 +104,7 @@ class Doors:
         return [*([self.unix] if self.unix else []), *self.tcp]
 
     def _at(self, door: socket.socket) -> Strangers:
-        return self.strangers.setdefault(door, Strangers(door, size=self.settings.size, refusals=self.refusals))
+        return self.strangers.setdefault(door, Strangers(door, settings=self.settings))
 
     def close_inbox(self) -> None:
         if self.inbox is not None:

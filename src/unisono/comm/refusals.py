@@ -38,25 +38,27 @@ class Refused(Exception):
     def __init__(self, why: Why, details: str = "") -> None:
         super().__init__(details or why.reason)
         self.why = why
+        self.details = details
 
 
 class Refusals:
-    """Of one process. Said when the first comes, and when there are ten times as many: an attack fills no log."""
+    """Told when the first comes, and whenever there are ten times as many: an attack fills no log."""
 
-    def __init__(self, who: str) -> None:
-        self._who = who
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self.counts: Counter[Why] = Counter()
 
-    def note(self, why: Why, where: str, details: str = "") -> None:
+    def note(self, why: Why, *, by: str, where: str, details: str = "") -> None:
         with self._lock:
             self.counts[why] += 1
             count = self.counts[why]
         if count == 1:
             remedy = f". If it was meant to join: {why.remedy}" if why.remedy else ""
-            log.warning(
-                "unisono: %s refused a connection from %s: %s%s. Others like it are counted, not told",
-                self._who, where, details or why.reason, remedy,
-            )  # fmt: skip
+            reason = f"{why.reason}{f': {details}' * bool(details)}{remedy}. Others like it are counted, not told"
+            log.warning("unisono: %s refused a connection from %s: %s", by, where, reason)
         elif str(count).strip("0") == "1":
-            log.warning("unisono: %s refused %d connections because %s", self._who, count, why.reason)
+            log.warning("unisono: %s refused the %dth connection because %s", by, count, why.reason)
+
+
+OF_THIS_PROCESS = Refusals()
+"""A rank may make any number of communicators: strangers are not told of anew for each."""

@@ -26,7 +26,7 @@ from .control import Control
 from .conversation import Loop, Talk, connect, hold
 from .frames import Channel, Closed, Frame, Garbled, Kind, describe
 from .handshake import Secret, admit, introduce
-from .refusals import Refusals, Refused, Why
+from .refusals import Refused, Why
 from .strangers import Strangers
 
 BACKLOG = 1024
@@ -112,15 +112,13 @@ def open_meeting(settings: Settings) -> socket.socket | None:
     return None if settings.rank else _listen_for_job(settings, settings.meeting_point())
 
 
-def meet(
-    settings: Settings, listener: socket.socket | None, doors: Reception, refusals: Refusals
-) -> tuple[Control, Directory]:
+def meet(settings: Settings, listener: socket.socket | None, doors: Reception) -> tuple[Control, Directory]:
     """Comes to the meeting with a card; goes with everybody's."""
     secret = Secret(settings.job, settings.key.encode())
     deadline = monotonic() + settings.start_timeout
     if listener is None:
         return _attend(settings, settings.meeting_point(), secret, doors, deadline)
-    return _Meeting(settings, secret, doors, deadline, listener, refusals).hold()
+    return _Meeting(settings, secret, doors, deadline, listener).hold()
 
 
 class _Meeting:
@@ -133,7 +131,6 @@ class _Meeting:
         doors: Reception,
         deadline: float,
         listener: socket.socket,
-        refusals: Refusals,
     ) -> None:
         self.settings = settings
         self.secret = secret
@@ -141,7 +138,7 @@ class _Meeting:
         self.doors = doors
         self.listener = listener
         self.address = Address(*listener.getsockname()[:2])
-        self.strangers = Strangers(listener, size=settings.size, refusals=refusals)
+        self.strangers = Strangers(listener, settings=settings)
         self.cards = {0: doors.card(self.address.host)}
         self.channels: dict[int, Channel] = {}
         self.turned_away: Counter[str] = Counter()

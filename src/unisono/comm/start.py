@@ -15,7 +15,6 @@ from ..config import LOOPBACK, Settings, parse_address, read_settings
 from ..errors import ConfigError, UnisonoError
 from .alarm import Alarm
 from .introduction import introduce_ranks
-from .refusals import Refusals
 from .rendezvous import listen
 from .verdict import tell_launcher
 from .wiring import Wiring, wire
@@ -53,19 +52,12 @@ def init(*, allow_pickle: bool = False, **arguments: Any) -> Communicator:
 
 
 def join(
-    settings: Settings,
-    *,
-    allow_pickle: bool,
-    trace: TraceFile | None = None,
-    track: Track | None = None,
-    refusals: Refusals | None = None,
+    settings: Settings, *, allow_pickle: bool, trace: TraceFile | None = None, track: Track | None = None
 ) -> Communicator:
     """Meet the ranks that have the same settings, and link with each of them.
 
-    A trace is opened when its ranks have met; a track is part of one that was opened before. So are refusals, which a
-    communicator and those that are made of it count together.
+    A trace is opened when its ranks have met; a track is part of one that was opened before.
     """
-    refusals = refusals or Refusals(f"rank {settings.rank} (host {settings.host}, pid {os.getpid()})")
     try:
         from .._native import Executor, Inbox
         from .communicator import Communicator
@@ -82,7 +74,7 @@ def join(
             raise OSError(str(error)) from error
         return os.dup(inboxes[0].descriptor())
 
-    wiring = wire(settings, share_inbox, refusals)
+    wiring = wire(settings, share_inbox)
     if settings.verbose and wiring.rank == 0:
         print(f"unisono: {wiring.summary()}", file=sys.stderr, flush=True)
     alarm = Alarm(wiring.control)
@@ -124,7 +116,7 @@ def join(
         sharing=sharing,
         alarm=alarm,
         on_close=close,
-        regroup=Regroup(settings, track, refusals),
+        regroup=Regroup(settings, track),
         track=track,
     )
 
@@ -154,10 +146,9 @@ def begin_trace(settings: Settings, wiring: Wiring, trace: TraceFile | None) -> 
 class Regroup:
     """Makes communicators of some ranks of one: the first of them listens, all are told where, and they meet there."""
 
-    def __init__(self, settings: Settings, track: Track | None, refusals: Refusals) -> None:
+    def __init__(self, settings: Settings, track: Track | None) -> None:
         self._settings = settings
         self._track = track
-        self._refusals = refusals
         self._numbers = count()
 
     def __call__(self, comm: Communicator, members: list[int]) -> Communicator | None:
@@ -188,7 +179,7 @@ class Regroup:
             trace=None,  # is written already
         )
         track = self._track.part(number, members) if self._track else None
-        return join(settings, allow_pickle=comm.allow_pickle, track=track, refusals=self._refusals)
+        return join(settings, allow_pickle=comm.allow_pickle, track=track)
 
 
 def local_address(settings: Settings) -> str:

@@ -5,6 +5,7 @@ socket goes on listening until nobody is expected any more.
 from __future__ import annotations
 
 import errno
+import os
 import socket
 import struct
 from collections.abc import Callable, Iterator
@@ -12,9 +13,10 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Any
 
+from ..config import Settings
 from .conversation import Loop, Talk, Task, pause, readable
 from .frames import Channel, Closed, Garbled, OtherVersion
-from .refusals import Refusals, Refused, Why, log
+from .refusals import OF_THIS_PROCESS, Refusals, Refused, Why, log
 
 PATIENCE = 10.0  # for a stranger to become known
 MOST = 128  # at a time, beyond the ranks of the job
@@ -46,9 +48,10 @@ class Stranger:
 class Strangers:
     """Those at one listening socket, whose owner closes it."""
 
-    def __init__(self, listener: socket.socket, *, size: int, refusals: Refusals) -> None:
+    def __init__(self, listener: socket.socket, *, settings: Settings, refusals: Refusals = OF_THIS_PROCESS) -> None:
         self.listener = listener
-        self._most = size + MOST
+        self._by = f"rank {settings.rank} of job {settings.job} (host {settings.host}, pid {os.getpid()})"
+        self._most = settings.size + MOST
         self._refusals = refusals
         self._here: dict[Stranger, None] = {}  # the oldest first
 
@@ -104,7 +107,7 @@ class Strangers:
         if stranger is None:
             return False
         del self._here[stranger]
-        self._refusals.note(why, stranger.where)
+        self._refusals.note(why, by=self._by, where=stranger.where)
         if stranger.task:
             loop.cancel(stranger.task)
         stranger.channel.close()
@@ -125,8 +128,8 @@ class Strangers:
             if channel.trusted and not isinstance(error, Refused):
                 log.debug("lost the connection from %s: %s", stranger.where, error or "it took too long")
             else:
-                details = str(error) if isinstance(error, Refused | Garbled) else ""
-                self._refusals.note(_why(error), stranger.where, details)
+                details = error.details if isinstance(error, Refused) else str(error)
+                self._refusals.note(_why(error), by=self._by, where=stranger.where, details=details)
         except BaseException:
             channel.close()
             raise

@@ -30,7 +30,7 @@ from .conversation import Loop, Talk, connect, pause, within
 from .doors import Doors
 from .frames import Channel, Closed, Frame, Garbled, Kind, close_descriptors, describe
 from .handshake import Dropped, admit, introduce
-from .refusals import Refusals, Refused, Why
+from .refusals import Refused, Why
 from .rendezvous import GRACE, Card, Directory, meet, open_meeting
 
 PATIENCE_WHEN_REFUSED = 2.0  # who refuses us announced that it listens; a firewall that says no keeps saying it
@@ -81,9 +81,8 @@ class Wiring:
         self.control.close()
 
 
-def wire(settings: Settings, make_inbox: Callable[[int], int], refusals: Refusals | None = None) -> Wiring:
+def wire(settings: Settings, make_inbox: Callable[[int], int]) -> Wiring:
     """Meets the other ranks and links with each. `make_inbox(size)` makes the descriptor that local peers will map."""
-    refusals = refusals or Refusals(f"rank {settings.rank}")
     if settings.size == 1:
         control = Control(0, ["rank 0"], {})
         return Wiring(
@@ -92,10 +91,10 @@ def wire(settings: Settings, make_inbox: Callable[[int], int], refusals: Refusal
     with ExitStack() as at_the_end, ExitStack() as on_failure:
         if listener := open_meeting(settings):  # first of all: an inherited one is closed whatever happens
             at_the_end.callback(listener.close)
-        doors = Doors(settings, make_inbox, refusals)
+        doors = Doors(settings, make_inbox)
         at_the_end.callback(doors.close)
         on_failure.callback(doors.close_inbox)
-        control, directory = meet(settings, listener, doors, refusals)
+        control, directory = meet(settings, listener, doors)
         on_failure.callback(control.close)
         pairs = _Pairs(settings, directory, doors, control)
         on_failure.callback(pairs.close)
