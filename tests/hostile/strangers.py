@@ -15,10 +15,8 @@ from tests.comm.processes import KEY
 class Attack:
     """Several attackers, who share the number of connections."""
 
-    def __init__(
-        self, pids: list[int], *, seed: int, connections: int, attackers: int = 2, job: str = "unisono"
-    ) -> None:
-        variables = {"UNISONO_KEY": KEY, "UNISONO_JOB": job}
+    def __init__(self, pids: list[int], *, seed: int, connections: int, attackers: int = 2) -> None:
+        variables = {"UNISONO_KEY": KEY, "UNISONO_JOB": "unisono"}
         self.made: Counter[str] = Counter()
         self.at: Counter[str] = Counter()
         self.processes = [
