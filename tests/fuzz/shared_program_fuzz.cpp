@@ -1,5 +1,7 @@
 /// A program for shared memory of any columns is refused, or runs to its end within its memory.
 
+#include <numeric>
+
 #include "call.hpp"
 #include "execute/shared_program.hpp"
 #include "script.hpp"
@@ -39,9 +41,15 @@ SharedPlan choose_plan(Script& script, std::shared_ptr<const SharedProgram> prog
                     .may_stage = script.below(2) == 1,
                     .arithmetic = {Dtype::i32, Op::sum},
                     .fingerprint = fingerprint};
-    for (int block = 0; block < program->blocks(); ++block) plan.sizes.push_back(4 * script.below(32));
+    // One after the other, so that a byte beyond a block's end is another block's, or nobody's.
+    std::vector<std::uint64_t> starts;
+    for (int block = 0; block < program->blocks(); ++block) {
+        starts.push_back(std::accumulate(plan.sizes.begin(), plan.sizes.end(), std::uint64_t{0}));
+        plan.sizes.push_back(4 * script.below(32));
+    }
     for (const auto& place : program->places()) {
-        plan.offsets.push_back(window * windows * static_cast<std::uint64_t>(std::max(0, place.number)));
+        const bool is_slot = place.area == static_cast<std::int32_t>(Area::slot);
+        plan.offsets.push_back(is_slot ? 0 : starts[static_cast<std::size_t>(place.number)]);
         plan.staged.push_back(window * static_cast<std::uint64_t>(std::max(0, place.entry)));
     }
     plan.check(stage_bytes);
@@ -57,7 +65,7 @@ void run_alone(const SharedPlan& plan) {
     static std::uint64_t calls = 0;  // they only grow on a board
     host.neighbours.call = calls++;
     Executor executor(0, std::vector<std::unique_ptr<Link>>(1), std::move(host));
-    const auto bytes = plan.sizes.size() * window * windows;
+    const auto bytes = std::accumulate(plan.sizes.begin(), plan.sizes.end(), std::uint64_t{0});
     std::vector<std::byte> in(bytes, std::byte{3}), out(bytes, std::byte{5});
     executor.run(plan, {{in.data(), bytes}, {out.data(), bytes}, Clock::now() + std::chrono::seconds(20)},
                  [] {});
