@@ -3,14 +3,17 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 NATIVE := $(shell find native -name '*.[ch]pp')
-NATIVE_TESTS := $(shell find tests/native -name '*.[ch]pp')
+NATIVE_TESTS := $(shell find tests/native tests/fuzz -name '*.[ch]pp')
 # An editable install knows the packages that it has seen.
 PACKAGES := $(shell find src -name __init__.py)
 PIP := $(BIN)/pip --disable-pip-version-check -qq
+FUZZ_CXX ?= clang++
+FUZZ_SECONDS ?= 60
+FUZZERS := $(patsubst tests/fuzz/%_fuzz.cpp,%,$(wildcard tests/fuzz/*_fuzz.cpp))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format native-test sanitize soak bench clean
-.PHONY: build/plain build/asan build/tsan
+.PHONY: help setup demo test lint format native-test sanitize fuzz soak bench clean
+.PHONY: build/plain build/asan build/tsan build/fuzz
 
 help:  ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -29,7 +32,7 @@ demo: setup  ## see it work
 	$(BIN)/python examples/demo.py build/ring-allreduce.svg
 	$(BIN)/unisono run -n 4 examples/train_digits.py
 
-test: lint native-test  ## everything that has to hold before a change is accepted
+test: lint native-test build/fuzz  ## everything that has to hold before a change is accepted
 	$(BIN)/pytest -n 2
 
 lint: setup  ## style, types and layers
@@ -55,6 +58,24 @@ build/plain build/asan build/tsan: setup
 	    -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja) -DUNISONO_SANITIZE=$(SANITIZE)
 	$(BIN)/cmake --build $@
 	$(BIN)/ctest --test-dir $@ --output-on-failure --no-tests=error
+
+fuzz: build/fuzz  ## search for bytes and programs that the core cannot cope with; FUZZ_SECONDS=3600 for each fuzzer
+	@test ! -d build/fuzz || for name in $(FUZZERS); do \
+	    echo "$$name: new inputs go to build/fuzz/corpus/$$name"; mkdir -p build/fuzz/corpus/$$name; \
+	    build/fuzz/tests/fuzz/$${name}_fuzz -max_total_time=$(FUZZ_SECONDS) -max_len=512 -timeout=25 \
+	        -verbosity=0 -print_final_stats=1 -artifact_prefix=build/fuzz/$$name- \
+	        build/fuzz/corpus/$$name tests/fuzz/corpus/$$name || exit 1; \
+	done
+
+build/fuzz: setup
+	@if echo 'extern "C" int LLVMFuzzerTestOneInput(const char*, unsigned long) { return 0; }' | \
+	    $(FUZZ_CXX) -x c++ -fsanitize=fuzzer,address,undefined -o /dev/null - 2>/dev/null; then \
+	    $(BIN)/cmake -S . -B $@ -G Ninja --log-level=WARNING -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja) \
+	        -DCMAKE_CXX_COMPILER=$(FUZZ_CXX) -DCMAKE_CXX_FLAGS_RELEASE=-O1 \
+	        -DUNISONO_FUZZ=ON -DUNISONO_SANITIZE=address,undefined && $(BIN)/cmake --build $@; \
+	else \
+	    echo "$(FUZZ_CXX) with libFuzzer is not here (Debian: clang libclang-rt-dev): nothing is fuzzed"; \
+	fi
 
 soak: setup  ## the randomised tests at full length
 	UNISONO_SOAK=1 $(BIN)/pytest -n 2 -m soak --timeout 7200

@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 import typer
+from tests.hostile.attacks import ATTACKS
 
 import unisono
 from unisono import errors
 from unisono.cli.main import app
+from unisono.comm import frames, strangers
 from unisono.comm.handle import Handle
 from unisono.config import read_settings
 from unisono.schedule.catalog import algorithms
@@ -174,6 +176,14 @@ def test_there_are_commands() -> None:
 def test_the_options_in_the_reference_are_those_of_the_command(command: str) -> None:
     section = re.split(r"\n##", API.partition(f"### {command}\n")[2])[0]
     assert set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", section.replace("`python -m`", ""))) == COMMANDS[command]
+
+
+def test_the_limits_for_strangers_are_those_of_the_code() -> None:
+    page = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
+    assert f"| {strangers.MOST} more than the job has ranks |" in page
+    assert f"| {frames.MOST_FROM_STRANGERS >> 10} KiB |" in page
+    assert f"| {strangers.PATIENCE:g} s, however busy it is |" in page
+    assert f"in {len(ATTACKS)} ways" in page
 
 
 @pytest.mark.parametrize("page", ["ARCHITECTURE.md", "docs/life-of-an-allreduce.md"])

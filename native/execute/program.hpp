@@ -65,6 +65,7 @@ class Program {
   private:
     void check(int rank, int ranks) const;
     void check_home(std::size_t row, Home home) const;
+    void number_messages();
 
     int blocks_;
     int messages_ = 0;

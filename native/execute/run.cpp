@@ -11,14 +11,6 @@ namespace {
 /// Bytes that are reduced or copied before other links get their turn; they stay in the cache.
 constexpr std::size_t chunk = 128 * 1024;
 
-/// The first bit of the number of a call that sender and receiver make alone.
-constexpr std::uint64_t in_pairs = std::uint64_t{1} << 63;
-
-std::string describe(std::uint64_t number_of_call) {
-    const bool is_pairwise = (number_of_call & in_pairs) != 0;
-    return (is_pairwise ? "send or receive " : "call ") + std::to_string(number_of_call & ~in_pairs);
-}
-
 }  // namespace
 
 Executor::Run::Run(Executor& executor, const LinkPlan& plan, const Request& request)
@@ -184,29 +176,14 @@ bool Executor::Run::receive_header(Lane& lane, std::int32_t message) {
     const auto rest = std::span(lane.in).subspan(lane.header_received);
     lane.header_received += lane.link->try_receive(rest);
     if (lane.header_received < sizeof(Frame)) return false;
-    Frame frame{};
-    std::memcpy(&frame, lane.in.data(), sizeof(Frame));
-    const auto expected = number_of_call(lane.traffic->peer, false);
-    if (frame.sequence != expected || frame.fingerprint != plan_.fingerprint ||
-        frame.bytes != message_bytes_[index(message)])
-        throw_mismatch(lane, frame, expected, message_bytes_[index(message)]);
+    require_frame(
+        lane.in,
+        {number_of_call(lane.traffic->peer, false), plan_.fingerprint, message_bytes_[index(message)]},
+        {.sender = lane.traffic->peer, .receiver = executor_.rank_});
     lane.header_received = 0;
     lane.receiving = message;
     executor_.recorder_->arrived(lane.traffic->peer);
     return true;
-}
-
-void Executor::Run::throw_mismatch(const Lane& lane, const Frame& frame, std::uint64_t expected,
-                                   std::uint64_t bytes) const {
-    const auto peer = lane.traffic->peer;
-    Mismatch mismatch("rank " + std::to_string(peer) + " is in " + describe(frame.sequence) + " and sends " +
-                          std::to_string(frame.bytes) + " bytes, rank " + std::to_string(executor_.rank_) +
-                          " is in " + describe(expected) + " and awaits " + std::to_string(bytes) +
-                          ": all ranks have to make the same calls with the same arguments in the same order",
-                      {peer}, "");
-    // What was sent in an earlier call, and not taken there, shows that that one was different.
-    if (!plan_.pairwise && frame.sequence < expected) mismatch.sequence = frame.sequence;
-    throw mismatch;
 }
 
 bool Executor::Run::receive_block(Lane& lane, std::int32_t row) {
@@ -253,7 +230,11 @@ bool Executor::Run::copy_or_reduce_locally(std::int32_t row) {
     if (!may_advance(row, limit)) return false;
     const std::size_t done = progress_[index(row)];
     const std::size_t bytes = std::min(limit - done, chunk) / element_ * element_;
-    if (bytes == 0 && size_of_block(row) > 0) return false;
+    if (bytes == 0) {
+        if (size_of_block(row) > 0) return false;
+        advance(row, 0);  // of no bytes: there may be no memory for them either
+        return true;
+    }
     if (instruction(row).kind == Kind::fold) {
         fold(row, bytes);
         return true;

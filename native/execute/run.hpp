@@ -5,17 +5,11 @@
 #include <string>
 
 #include "execute/executor.hpp"
+#include "execute/frame.hpp"
 #include "execute/gate.hpp"
 #include "reduce/reduce.hpp"
 
 namespace unisono {
-
-/// What stands before the bytes of every message.
-struct Frame {
-    std::uint64_t sequence;
-    std::uint64_t fingerprint;
-    std::uint64_t bytes;
-};
 
 /// One call on its way. Every instruction advances byte by byte as far as those that it waits for have come.
 class Executor::Run {
@@ -52,8 +46,6 @@ class Executor::Run {
     bool send(Lane& lane);
     bool receive(Lane& lane);
     bool receive_header(Lane& lane, std::int32_t message);
-    [[noreturn]] void throw_mismatch(const Lane& lane, const Frame& frame, std::uint64_t expected,
-                                     std::uint64_t bytes) const;
     bool receive_block(Lane& lane, std::int32_t row);
     std::size_t reduce_arrived(Lane& lane, std::int32_t row, std::size_t limit);
     bool copy_or_reduce_locally(std::int32_t row);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "execute/program.hpp"
 #include "transport/shm/board.hpp"
 
 namespace unisono {
@@ -20,9 +21,19 @@ void SharedPlan::check(std::size_t stage_bytes) const {
     for (const auto size : sizes)
         if (size > window * windows || size % element != 0)
             throw std::invalid_argument("a block does not fit its windows");
-    for (std::size_t i = 0; i < places.size(); ++i)
-        if (places[i].entry >= 0 && (may_stage || places[i].area == 2) && staged[i] > room)
+    const auto require_room = [&](std::int32_t number, std::int32_t block) {
+        const auto i = static_cast<std::size_t>(number);
+        const auto bytes = std::min(window, sizes[static_cast<std::size_t>(block)]);
+        if (places[i].entry >= 0 && (may_stage || places[i].area == static_cast<std::int32_t>(Area::slot)) &&
+            (staged[i] > room || bytes > room - staged[i]))
             throw std::invalid_argument("a stage is too small for its blocks");
+    };
+    for (const auto& each : program->instructions()) {
+        if (each.kind == SharedKind::combine)
+            for (const auto place : program->references(each)) require_room(place, each.block());
+        if (each.kind == SharedKind::publish || each.kind == SharedKind::fetch)
+            require_room(each.place(), each.block());
+    }
 }
 
 }  // namespace unisono

@@ -13,6 +13,13 @@ bool has(const std::vector<std::int32_t>& ranks, std::int32_t rank) {
     return std::ranges::find(ranks, rank) != ranks.end();
 }
 
+bool is_in(const SharedPlace& place, Area area) { return place.area == static_cast<std::int32_t>(area); }
+
+/// Which block a slot is made for is up to the plan: SharedPlan::check compares sizes.
+bool fits(const SharedPlace& place, std::int32_t block) {
+    return is_in(place, Area::slot) || place.number == block;
+}
+
 }  // namespace
 
 SharedProgram::SharedProgram(int rank, int ranks, int blocks, int steps, std::vector<SharedPlace> places,
@@ -45,12 +52,14 @@ std::span<const std::int32_t> SharedProgram::references(const SharedInstruction&
 void SharedProgram::check(int rank, int ranks) const {
     const auto known_ranks = static_cast<std::size_t>(ranks),
                known_blocks = static_cast<std::size_t>(blocks_);
-    for (const auto& place : places_) {
-        const bool is_slot = place.area == static_cast<std::int32_t>(Area::slot);
-        require(within(place.rank, known_ranks), 0, "a place of no rank");
-        require(within(place.area, 3), 0, "a place in no area");
-        require(is_slot ? place.entry >= 0 : within(place.number, known_blocks), 0, "a place for nothing");
+    require(blocks_ >= 0 && steps_ >= 0 && ranks > 0 && within(rank, known_ranks), 0, "a program of no rank");
+    for (const auto& each : places_) {
+        require(within(each.rank, known_ranks), 0, "a place of no rank");
+        require(within(each.area, 3), 0, "a place in no area");
+        require(is_in(each, Area::slot) ? each.entry >= 0 : within(each.number, known_blocks), 0,
+                "a place for nothing");
     }
+    const auto place = [&](std::int32_t number) { return places_[static_cast<std::size_t>(number)]; };
     for (const auto reference : references_) require(within(reference, places_.size()), 0, "no such place");
     for (std::size_t i = 0; i < instructions_.size(); ++i) {
         const auto& each = instructions_[i];
@@ -59,8 +68,9 @@ void SharedProgram::check(int rank, int ranks) const {
                 require(within(each.peer(), known_ranks) && each.peer() != rank, i, "waits for nobody");
                 [[fallthrough]];
             case SharedKind::signal:
-                require(each.step() > 0 && within(static_cast<std::int32_t>(each.when()), 4), i,
-                        "no such step");
+                require(each.step() > 0 && each.step() <= steps_ &&
+                            within(static_cast<std::int32_t>(each.when()), 4),
+                        i, "no such step");
                 break;
             case SharedKind::combine:
                 require(within(each.block(), known_blocks), i, "no such block");
@@ -69,18 +79,20 @@ void SharedProgram::check(int rank, int ranks) const {
                                 static_cast<std::size_t>(each.targets()) <=
                             references_.size(),
                         i, "combines what is not there");
+                for (const auto reference : references(each))
+                    require(fits(place(reference), each.block()), i, "a place of another block");
                 for (const auto target : references(each).subspan(static_cast<std::size_t>(each.sources())))
-                    require(
-                        places_[static_cast<std::size_t>(target)].area != static_cast<std::int32_t>(Area::in),
-                        i, "writes into an input");
+                    require(!is_in(place(target), Area::in), i, "writes into an input");
                 break;
             case SharedKind::publish:
             case SharedKind::fetch:
                 require(within(each.place(), places_.size()) && within(each.block(), known_blocks), i,
                         "no such place");
-                require(places_[static_cast<std::size_t>(each.place())].rank == rank &&
-                            places_[static_cast<std::size_t>(each.place())].entry >= 0,
-                        i, "not a place of the rank's own stage");
+                require(is_in(place(each.place()), each.kind == SharedKind::publish ? Area::in : Area::out) &&
+                            fits(place(each.place()), each.block()),
+                        i, "a place of another block");
+                require(place(each.place()).rank == rank && place(each.place()).entry >= 0, i,
+                        "not a place of the rank's own stage");
                 break;
             default:
                 require(false, i, "unknown kind");

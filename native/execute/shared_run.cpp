@@ -150,10 +150,11 @@ void SharedRun::combine_chunk(std::span<const Access> sources, std::span<const A
 
 /// A block between the caller's memory and its stage.
 void SharedRun::copy_staged(const SharedInstruction& copy) const {
+    const auto bytes = bytes_of(copy.block());
+    if (bytes == 0) return;  // there may be no memory for it either
     const auto& place = program_.places()[index(copy.place())];
     const auto offset = plan_.offsets[index(copy.place())] + window_ * plan_.window;
     auto* const staged = stage_of(rank_) + plan_.staged[index(copy.place())];
-    const auto bytes = bytes_of(copy.block());
     if (is_in(place, Area::in))
         std::memcpy(staged, in_.address + offset, bytes);
     else

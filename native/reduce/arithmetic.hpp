@@ -37,8 +37,8 @@ constexpr T apply(T a, T b) {
     if constexpr (op == Op::sum) return a + b;
     if constexpr (op == Op::prod) return a * b;
     // A NaN is the only value that differs from itself. "|": a branch would not vectorise.
-    if constexpr (op == Op::min) return (a < b) | (a != a) ? a : b;
-    if constexpr (op == Op::max) return (a > b) | (a != a) ? a : b;
+    if constexpr (op == Op::min) return ((a < b) | (a != a)) ? a : b;
+    if constexpr (op == Op::max) return ((a > b) | (a != a)) ? a : b;
 }
 
 template <Op op, std::integral T>

@@ -8,10 +8,13 @@ import socket
 import struct
 import time
 from collections.abc import Iterator
+from itertools import pairwise
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from unisono.comm.conversation import Loop, Talk, hold
+from unisono.comm.conversation import Loop, Talk, hold, pause
 from unisono.comm.frames import (
     HEADER,
     MAGIC,
@@ -98,6 +101,69 @@ def test_hostile_bytes_are_garbled_and_nothing_else(ends: Ends, data: bytes) -> 
     ends[0].sock.send(data)
     with pytest.raises(Garbled):
         hold(ends[1].receive(Kind.HELLO), soon())
+
+
+def receive_in_pieces(data: bytes, cuts: list[int]) -> Frame | str:
+    """The frame, or the name of the error, of bytes that arrive in pieces before their sender hangs up."""
+    a, b = (Channel(sock) for sock in socket.socketpair())
+    ends = sorted({min(cut, len(data)) for cut in cuts} | {len(data)})
+    outcome: list[Frame | str] = []
+
+    def feed() -> Talk[None]:
+        for begin, end in pairwise([0, *ends]):
+            a.sock.send(data[begin:end], socket.MSG_NOSIGNAL)
+            yield pause(0)
+        a.close()
+
+    def take() -> Talk[None]:
+        try:
+            outcome.append((yield from b.receive(Kind.HELLO)))
+        except (Garbled, Closed) as error:
+            outcome.append(type(error).__name__)
+
+    with Loop() as loop:
+        loop.start(take())
+        loop.start(feed())
+        loop.run(lambda: bool(outcome), time.monotonic() + 5)
+    a.close()
+    b.close()
+    return outcome[0]
+
+
+BODIES = st.one_of(
+    st.binary(max_size=100),
+    st.recursive(
+        st.none() | st.integers() | st.text(max_size=5), lambda x: st.dictionaries(st.text(max_size=3), x)
+    ).map(lambda body: json.dumps(body).encode()),
+)
+HEADERS = st.builds(
+    HEADER.pack,
+    st.sampled_from([MAGIC, b"UNIT"]),
+    st.sampled_from([VERSION, 0, 9]),
+    st.sampled_from([Kind.HELLO, Kind.REFUSED, Kind.ABORT, 0, 255]),
+    st.sampled_from([0, 1]),
+    st.sampled_from([0, 2, 100, 4096, 4097, MOST, 0xFFFFFFFF]) | st.integers(0, 200),
+)
+FRAMES = st.builds(
+    lambda kind, body, rest: HEADER.pack(MAGIC, VERSION, kind, 0, len(body)) + body + rest,
+    st.sampled_from([Kind.HELLO, Kind.REFUSED, Kind.CARD]),
+    BODIES,
+    st.binary(max_size=10),
+)
+BYTES = st.binary(max_size=200) | st.builds(lambda head, body: head + body, HEADERS, BODIES) | FRAMES
+
+
+@pytest.mark.soak
+@given(data=BYTES, cuts=st.lists(st.integers(0, 200), max_size=8))
+def test_any_bytes_in_any_pieces_are_a_frame_or_garbled_or_an_end(data: bytes, cuts: list[int]) -> None:
+    got = receive_in_pieces(data, cuts)
+    assert got == receive_in_pieces(data, [])
+    if isinstance(got, Frame):
+        magic, version, kind, zero, length = HEADER.unpack_from(data)
+        assert (magic, version, kind, zero) == (MAGIC, VERSION, got.kind, 0)
+        assert got.body == json.loads(data[HEADER.size : HEADER.size + length])
+    else:
+        assert got in ("Garbled", "OtherVersion", "Closed")
 
 
 def test_another_version_is_told_apart_from_garbage(ends: Ends) -> None:

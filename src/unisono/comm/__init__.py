@@ -3,6 +3,8 @@
 conversation  many sockets in one thread
 frames        what control connections carry
 handshake     who is let in
+strangers     who comes to a port, and how many of them
+refusals      why somebody was not let in, told once
 control       the star of small messages through rank 0
 addresses     where a rank can be reached
 rendezvous    everybody gets everybody's card

@@ -23,15 +23,17 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from time import monotonic
 
-from ..config import Address
+from ..config import Address, Settings
 from ..errors import DeadlineExceeded, PeerLost
 from .census import Census
 from .conversation import Loop, Talk, Task, pause, within
 from .frames import Channel, Closed, Frame, Garbled, Kind
-from .handshake import Refused, admit, receive_strangers
+from .handshake import admit
 from .refuge import Refuge
+from .refusals import Refused, Why
 from .rendezvous import GRACE, Directory, name_ranks
 from .roster import Roster
+from .strangers import Strangers
 from .visitor import SILENCE, Silent, Visitor
 
 BETWEEN_KNOCKS = 0.05
@@ -45,14 +47,14 @@ class Assembly:
     """One rank's part in it."""
 
     def __init__(
-        self, directory: Directory, census: Census, refuge: Refuge, gone: Gone, *, job: str, went_on: str
+        self, directory: Directory, census: Census, refuge: Refuge, gone: Gone, *, settings: Settings, went_on: str
     ) -> None:
         self.cards, self.secret = directory.cards, directory.secret
         self.census = census
         self.rank, self.size = census.rank, census.size
         self.refuge = refuge
         self.gone = gone
-        self.job = job
+        self.settings = settings
         self.went_on = went_on  # the job as which this rank has gone on itself, if it comes a second time
         self.visitor = Visitor(directory, census.rank)
         self.loop = Loop()
@@ -67,7 +69,7 @@ class Assembly:
         """Until there is a list with this rank on it. Moments, not seconds."""
         try:
             with self.loop as loop:
-                loop.start(receive_strangers(loop, self.refuge.sock, self.serve, size=self.size))
+                Strangers(self.refuge.sock, settings=self.settings).serve(loop, self.serve)
                 loop.start(self.seek())
                 loop.run(lambda: self.settled() or (self.leads() and monotonic() >= patience), deadline)
                 if self.roster is None:
@@ -109,7 +111,7 @@ class Assembly:
         guest = (yield from admit(channel, self.secret, purpose="shrink", rank=self.rank)).rank
         frame = yield from channel.receive(Kind.COME)
         if not 0 <= guest < self.size or guest == self.rank:
-            raise Refused(f"rank {guest} does not belong here")
+            raise Refused(Why.PLACE, f"rank {guest} does not belong here")
         self.census.doubt(rank for rank in frame.get("doubts", list) if isinstance(rank, int))
         self.census.meet(guest)
         if guest < self.rank or self.host is not None:
@@ -150,7 +152,7 @@ class Assembly:
         if not self.census.may_go_on():
             self.tell_all(Kind.REFUSED, {"message": self.too_few()})
             raise PeerLost(self.too_few())
-        members, job = self.census.members, f"{self.job}.{secrets.token_hex(4)}"
+        members, job = self.census.members, f"{self.settings.job}.{secrets.token_hex(4)}"
         self.tell_all(Kind.MEMBERS, {"members": members, "job": job})
         return Roster(members, job, Address(self.cards[self.rank].addresses[0], self.refuge.port), self.guests)
 

@@ -182,14 +182,15 @@ class Loop:
             self._park(other)
 
 
-def hold(talk: Talk[T], deadline: float = inf) -> T:
-    """One conversation alone, to its end; TimeoutError after the deadline."""
+def hold(talk: Talk[T], deadline: float = inf, *, beside: Callable[[Loop], object] = lambda loop: None) -> T:
+    """One conversation to its end; TimeoutError after the deadline. What `beside` starts goes on meanwhile."""
     results: list[T] = []
 
     def keep() -> Talk[None]:
         results.append((yield from talk))
 
     with Loop() as loop:
+        beside(loop)
         loop.start(keep(), deadline)
         loop.run(lambda: bool(results))
     return results[0]

@@ -12,10 +12,12 @@ from collections.abc import Callable
 from ..config import Settings
 from ..errors import ConfigError
 from .addresses import WILDCARDS, announced_addresses
+from .conversation import Loop
 from .fork import in_a_forked_child
-from .handshake import log
 from .refuge import Refuge
+from .refusals import log
 from .rendezvous import BACKLOG, Card, boot_id, listen
+from .strangers import Serve, Strangers
 
 
 class Doors:
@@ -23,6 +25,7 @@ class Doors:
 
     def __init__(self, settings: Settings, make_inbox: Callable[[int], int]) -> None:
         self.settings = settings
+        self.strangers: dict[socket.socket, Strangers] = {}
         self.unix: socket.socket | None = None
         self.tcp: list[socket.socket] = []  # one port, on each address
         self.inbox: int | None = None
@@ -90,13 +93,30 @@ class Doors:
                 log.debug("%s is not announced: %s", address, error)
         return opened
 
+    def collect(self, loop: Loop) -> None:
+        """Until this rank knows whom to let in, who comes waits inside: peers may know earlier."""
+        for door in self._all():
+            self._at(door).collect(loop)
+
+    def serve(self, loop: Loop, *, unix: Serve, tcp: Serve) -> None:
+        for door in self._all():
+            self._at(door).serve(loop, unix if door is self.unix else tcp)
+
     def close(self) -> None:
-        for door in (*self.tcp, *([self.unix] if self.unix else [])):
+        """Nobody is expected any more; may be called twice."""
+        for door in self._all():
+            self._at(door).close()
             door.close()
 
     def close_refuge(self) -> None:
         if self.refuge:
             self.refuge.close()
+
+    def _all(self) -> list[socket.socket]:
+        return [*([self.unix] if self.unix else []), *self.tcp]
+
+    def _at(self, door: socket.socket) -> Strangers:
+        return self.strangers.setdefault(door, Strangers(door, settings=self.settings))
 
     def close_inbox(self) -> None:
         if self.inbox is not None:

@@ -110,7 +110,8 @@ class Channel:
         sock.setblocking(False)
         in_a_forked_child(sock, socket.socket.close)
         self.sock = sock
-        self.trusted = False
+        self.greeted = False  # the other end says that it belongs to this job
+        self.trusted = False  # and has proved it
 
     def send(self, kind: Kind, body: dict[str, Any], *, descriptor: int | None = None) -> Talk[None]:
         data = memoryview(encode(kind, body))

@@ -16,27 +16,19 @@ from __future__ import annotations
 
 import hmac
 import json
-import logging
 import secrets
-import socket
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from hashlib import sha256
-from time import monotonic
 from typing import NamedTuple
 
 from ..errors import ConfigError
-from .conversation import Loop, Talk, Task, pause, readable
-from .frames import Channel, Closed, Frame, Garbled, Kind, OtherVersion
-
-log = logging.getLogger("unisono.comm")
-
-PATIENCE = 10.0  # for a stranger to become known
-STRANGERS = 128  # at a time, beyond the ranks of the job
+from .conversation import Talk
+from .frames import Channel, Closed, Frame, Kind, OtherVersion
+from .refusals import Refused, Why
 
 
-class Refused(Exception):
-    """A stranger that does not belong here."""
+class Dropped(Closed):
+    """The other end hung up before it knew who we are: it may have had too many strangers, and time later."""
 
 
 class Guest(NamedTuple):
@@ -68,11 +60,12 @@ class Secret:
 def introduce(
     channel: Channel, secret: Secret, *, purpose: str, rank: int, peer: int, where: str, stream: int = 0
 ) -> Talk[None]:
-    """The joining side: rank comes to peer, which listens at `where`. ConfigError if it is not welcome there."""
+    """The joining side: rank comes to peer, which listens at `where`. ConfigError if it is not welcome there,
+    Dropped if nobody says so."""
     nonce = secrets.token_hex(16)
     hello = {"job": secret.job, "purpose": purpose, "rank": rank, "stream": stream, "nonce": nonce}
-    yield from channel.send(Kind.HELLO, hello)
     try:
+        yield from channel.send(Kind.HELLO, hello)
         challenge = yield from channel.receive(Kind.CHALLENGE)
         _not_refused(challenge, rank, where)
         nonces = nonce, challenge.get("nonce", str)
@@ -83,6 +76,8 @@ def introduce(
         welcome = yield from channel.receive(Kind.WELCOME)
     except OtherVersion as error:
         raise ConfigError(f"{where} speaks {error}: install the same unisono on every host") from None
+    except Closed as error:
+        raise Dropped(str(error)) from None
     _not_refused(welcome, rank, where)
     if not _same(welcome.get("proof", str), secret.prove("listening", purpose, (rank, peer), nonces, stream=stream)):
         raise ConfigError(_key_differs(rank, where))
@@ -95,50 +90,18 @@ def admit(channel: Channel, secret: Secret, *, purpose: str, rank: int) -> Talk[
     peer, stream = hello.get("rank", int), hello.get("stream", int)
     if hello.get("job", str) != secret.job or hello.get("purpose", str) != purpose:
         yield from channel.send(Kind.REFUSED, {"reason": "job"})
-        raise Refused("it belongs to another job")
+        raise Refused(Why.JOB)
     nonces = hello.get("nonce", str), secrets.token_hex(16)
+    channel.greeted = True
     yield from channel.send(Kind.CHALLENGE, {"rank": rank, "nonce": nonces[1]})
     proof = yield from channel.receive(Kind.PROOF)
     if not _same(proof.get("proof", str), secret.prove("joining", purpose, (peer, rank), nonces, stream=stream)):
         yield from channel.send(Kind.REFUSED, {"reason": "key"})
-        raise Refused("its key differs")
+        raise Refused(Why.KEY)
     answer = secret.prove("listening", purpose, (peer, rank), nonces, stream=stream)
     yield from channel.send(Kind.WELCOME, {"proof": answer})
     channel.trusted = True
     return Guest(peer, stream)
-
-
-def receive_strangers(
-    loop: Loop, listener: socket.socket, serve: Callable[[Channel], Talk[None]], *, size: int
-) -> Talk[None]:
-    """Serves all who come. Who says nonsense, or nothing, or is one too many, is dropped; nobody waits for it."""
-    waiting: dict[Task, None] = {}
-    while True:
-        yield readable(listener)
-        try:
-            sock, _ = listener.accept()
-        except OSError as error:  # it hung up already, or we are out of descriptors
-            log.debug("cannot accept a connection: %s", error)
-            yield pause(0.02)
-            continue
-        for task in [task for task in waiting if task.done]:
-            del waiting[task]
-        if len(waiting) >= size + STRANGERS:
-            loop.cancel(oldest := next(iter(waiting)))
-            del waiting[oldest]
-        waiting[loop.start(_guard(Channel(sock), serve), monotonic() + PATIENCE)] = None
-
-
-def _guard(channel: Channel, serve: Callable[[Channel], Talk[None]]) -> Talk[None]:
-    """The channel is closed unless it was served to the end."""
-    try:
-        yield from serve(channel)
-    except (Closed, Garbled, Refused, TimeoutError, OSError) as error:
-        log.debug("dropped a connection: %s", error or "it took too long")
-        channel.close()
-    except BaseException:
-        channel.close()
-        raise
 
 
 def _same(theirs: str, ours: str) -> bool:

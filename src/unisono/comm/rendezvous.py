@@ -13,11 +13,12 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, fields
 from time import monotonic
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
 from ..config import Address, Settings
 from ..errors import ConfigError, DeadlineExceeded, PeerLost, UnisonoError
@@ -26,7 +27,9 @@ from .control import Control
 from .conversation import Loop, Talk, connect, hold
 from .fork import in_a_forked_child
 from .frames import Channel, Closed, Frame, Garbled, Kind, describe
-from .handshake import Refused, Secret, admit, introduce, receive_strangers
+from .handshake import Secret, admit, introduce
+from .refusals import Refused, Why
+from .strangers import Strangers
 
 BACKLOG = 1024
 GRACE = 2.0  # for the word of rank 0 that time is up, beyond that time
@@ -98,45 +101,72 @@ def listen(host: str, port: int = 0, *, key: str, ports: range | None = None) ->
     raise why
 
 
+class Reception(Protocol):
+    """What a rank does while others meet: it shows how it can be reached, and lets who comes too early wait."""
+
+    def card(self, way: str) -> Card:
+        """For the local address that leads to rank 0."""
+
+    def collect(self, loop: Loop) -> None: ...
+
+
+def open_meeting(settings: Settings) -> socket.socket | None:
+    """What rank 0 listens on until all have come; nothing elsewhere."""
+    if settings.rank:
+        return None
+    listener = _listen_for_job(settings, settings.meeting_point())
+    in_a_forked_child(listener, socket.socket.close)
+    return listener
+
+
 def meet(
-    settings: Settings, card_for: Callable[[str], Card], witnesses: Sequence[Talk[None]] = ()
+    settings: Settings, listener: socket.socket | None, doors: Reception, witnesses: Sequence[Talk[None]] = ()
 ) -> tuple[Control, Directory]:
-    """Comes to the meeting with the card for the local address that leads there; goes with everybody's card.
+    """Comes to the meeting with a card; goes with everybody's.
 
     What a witness of rank 0's raises meanwhile ends the meeting for all.
     """
-    point = settings.meeting_point()
     secret = Secret(settings.job, settings.key.encode())
     deadline = monotonic() + settings.start_timeout
-    if settings.rank:
-        return _attend(settings, point, secret, card_for, deadline)
-    with _listen_for_job(settings, point) as listener:
-        in_a_forked_child(listener, socket.socket.close)
-        own = card_for(listener.getsockname()[0])
-        return _Meeting(settings, secret, own, deadline).hold(listener, witnesses)
+    if listener is None:
+        return _attend(settings, settings.meeting_point(), secret, doors, deadline)
+    return _Meeting(settings, secret, doors, deadline, listener).hold(witnesses)
 
 
 class _Meeting:
     """Rank 0's side."""
 
-    def __init__(self, settings: Settings, secret: Secret, own: Card, deadline: float) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        secret: Secret,
+        doors: Reception,
+        deadline: float,
+        listener: socket.socket,
+    ) -> None:
         self.settings = settings
         self.secret = secret
         self.deadline = deadline
-        self.cards = {0: own}
+        self.doors = doors
+        self.listener = listener
+        self.address = Address(*listener.getsockname()[:2])
+        self.strangers = Strangers(listener, settings=settings)
+        self.cards = {0: doors.card(self.address.host)}
         self.channels: dict[int, Channel] = {}
-        self.turned_away: list[str] = []
+        self.turned_away: Counter[str] = Counter()
 
-    def hold(self, listener: socket.socket, witnesses: Sequence[Talk[None]]) -> tuple[Control, Directory]:
+    def hold(self, witnesses: Sequence[Talk[None]]) -> tuple[Control, Directory]:
         size = self.settings.size
         with ExitStack() as on_failure:
             on_failure.callback(self.close)
             try:
                 with Loop() as loop:
-                    loop.start(receive_strangers(loop, listener, lambda x: self.serve(loop, x), size=size))
+                    self.doors.collect(loop)
+                    self.strangers.serve(loop, lambda channel: self.serve(loop, channel))
                     for witness in witnesses:
                         loop.start(witness)
                     loop.run(lambda: len(self.cards) == size, self.deadline)
+                self.listener.close()  # all have come: who comes now is nobody's
                 cards = [self.cards[rank] for rank in range(size)]
                 session = secrets.token_hex(16)
                 control = Control(0, [str(card) for card in cards], self.channels)
@@ -145,7 +175,7 @@ class _Meeting:
                     tasks = [loop.start(control.post(rank, Kind.DIRECTORY, body)) for rank in self.channels]
                     loop.run(lambda: all(task.done for task in tasks), self.deadline)
             except TimeoutError:
-                self.fail(DeadlineExceeded(self.missing(listener)))
+                self.fail(DeadlineExceeded(self.missing()))
             except UnisonoError as error:
                 self.fail(error)
             except BaseException:
@@ -166,11 +196,11 @@ class _Meeting:
         if objection := self.objection(rank, card):
             self.note(objection)
             yield from channel.send(Kind.REFUSED, {"message": objection})
-            raise Refused(objection)
+            raise Refused(Why.PLACE, objection)
         _keep_alive(channel.sock)
         yield from channel.send(Kind.ACCEPTED, {"seconds": max(0.0, self.deadline - monotonic())})
         if rank in self.cards:  # another one came meanwhile
-            raise Refused(f"{card} is a duplicate")
+            raise Refused(Why.PLACE, f"{card} is a duplicate")
         self.cards[rank] = card
         self.channels[rank] = channel
         loop.start(self.watch(card, channel))
@@ -196,17 +226,17 @@ class _Meeting:
     def absent(self) -> list[int]:
         return [rank for rank in range(self.settings.size) if rank not in self.cards]
 
-    def missing(self, listener: socket.socket) -> str:
+    def missing(self) -> str:
         absent, size = self.absent(), self.settings.size
-        notes = "".join(f"\n  {note}" for note in self.turned_away)
+        notes = "".join(f"\n  {note}{f' ({n} times)' * (n > 1)}" for note, n in self.turned_away.items())
         return (
-            f"{name_ranks(absent)} of {size} did not come to {self.cards[0]}, which listened on "
-            f"{Address(*listener.getsockname()[:2])} for {self.settings.start_timeout:g} s{notes}"
+            f"{name_ranks(absent)} of {size} did not come to {self.cards[0]}, which listened on {self.address} for "
+            f"{self.settings.start_timeout:g} s{notes}"
         )
 
     def note(self, text: str) -> None:
-        if len(self.turned_away) < 8:
-            self.turned_away.append(text)
+        if text in self.turned_away or len(self.turned_away) < 8:
+            self.turned_away[text] += 1
 
     def close(self) -> None:
         for channel in self.channels.values():
@@ -218,7 +248,7 @@ class _Meeting:
 
 
 def _attend(
-    settings: Settings, point: Address, secret: Secret, card_for: Callable[[str], Card], deadline: float
+    settings: Settings, point: Address, secret: Secret, doors: Reception, deadline: float
 ) -> tuple[Control, Directory]:
     """The side of everybody else: tries until rank 0 is there."""
     me = f"rank {settings.rank} (host {settings.host}, pid {os.getpid()})"
@@ -228,7 +258,7 @@ def _attend(
     with ExitStack() as on_failure:
         on_failure.callback(control.close)
         try:
-            frame = _present(control, card_for(channel.sock.getsockname()[0]), deadline)
+            frame = _present(control, doors, deadline)
             cards = [Card.read(frame, body) for body in frame.get("cards", list)]
             session = frame.get("session", str)
         except TimeoutError:
@@ -247,15 +277,16 @@ def _attend(
     return control, Directory(cards, secret.derive(session))
 
 
-def _present(control: Control, card: Card, deadline: float) -> Frame:
+def _present(control: Control, doors: Reception, deadline: float) -> Frame:
     """The card for the directory."""
+    card = doors.card(control.channels[0].sock.getsockname()[0])
     hold(control.post(0, Kind.CARD, asdict(card)), deadline)
     accepted = hold(control.read(0, Kind.ACCEPTED), deadline)
     if accepted.kind is Kind.REFUSED:
         raise ConfigError(str(accepted.body.get("message")))
     # Rank 0 knows who is missing: it is the one whose time counts.
     patience = min(accepted.get("seconds", float), 1e6) + GRACE
-    return hold(control.read(0, Kind.DIRECTORY), monotonic() + patience)
+    return hold(control.read(0, Kind.DIRECTORY), monotonic() + patience, beside=doors.collect)
 
 
 def _reach(settings: Settings, point: Address, secret: Secret, me: str, deadline: float) -> Channel:

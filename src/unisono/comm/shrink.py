@@ -91,7 +91,7 @@ class Shrink:
         while True:
             census = Census(self._settings.rank, self._settings.size)
             census.doubt(doubted)
-            assembly = Assembly(directory, census, refuge, gone, job=self._settings.job, went_on=self._went_on)
+            assembly = Assembly(directory, census, refuge, gone, settings=self._settings, went_on=self._went_on)
             roster = assembly.hold(monotonic() + FOR_THE_ABSENT * (end - monotonic()), end)
             try:
                 return self._go_on(roster, refuge, directory, end, allow_pickle)
@@ -119,7 +119,7 @@ class Shrink:
             job=roster.job,
             trace=None,  # is written already
         )
-        testimony = Testimony(refuge, directory.secret, rank, self._settings.size)
+        testimony = Testimony(refuge, directory.secret, self._settings)
         held = [testimony, *(other.hold() for other in self._testimonies)]
         comm = self._join_holding(
             held,

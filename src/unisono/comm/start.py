@@ -189,7 +189,12 @@ class Regroup:
         listener = listen(local_address(self._settings), key=self._settings.key) if leads else None
         where = "{}:{}".format(*listener.getsockname()[:2]) if listener else ""
         card = np.frombuffer(where.encode().ljust(LONGEST_ADDRESS), np.uint8)
-        cards = comm.allgather(card)
+        try:
+            cards = comm.allgather(card)
+        except BaseException:
+            if listener:
+                listener.close()
+            raise
         if not members:
             return None
         text = cards[members[0]].tobytes().decode().strip()

@@ -9,19 +9,21 @@ from __future__ import annotations
 import socket
 import threading
 
+from ..config import Settings
 from .conversation import Loop, Talk, readable
 from .fork import in_a_forked_child
 from .frames import Channel, Kind
-from .handshake import Secret, admit, receive_strangers
+from .handshake import Secret, admit
 from .refuge import Refuge, stop_listening
+from .strangers import Strangers
 
 
 class Testimony:
     """One rank's word about one communicator. Closed when all who hold it have closed it."""
 
-    def __init__(self, refuge: Refuge, secret: Secret, rank: int, size: int) -> None:
+    def __init__(self, refuge: Refuge, secret: Secret, settings: Settings) -> None:
         self._listener = socket.socket(fileno=refuge.listener())
-        self._secret, self._rank, self._size = secret, rank, size
+        self._secret, self._settings = secret, settings
         self._stop, self._stopped = socket.socketpair()
         self._holders = 1
         self._word: dict[str, object] = {}
@@ -62,7 +64,7 @@ class Testimony:
 
     def _listen(self) -> None:
         with Loop() as loop:
-            loop.start(receive_strangers(loop, self._listener, self._answer, size=self._size))
+            Strangers(self._listener, settings=self._settings).serve(loop, self._answer)
             loop.start(self._wait_for_the_end())
             loop.run(lambda: self._ending)
 
@@ -71,7 +73,7 @@ class Testimony:
         self._ending = True
 
     def _answer(self, channel: Channel) -> Talk[None]:
-        yield from admit(channel, self._secret, purpose="shrink", rank=self._rank)
+        yield from admit(channel, self._secret, purpose="shrink", rank=self._settings.rank)
         yield from channel.receive(Kind.COME)
         yield from channel.send(Kind.WENT_ON, self._word)
         channel.close()

@@ -30,9 +30,10 @@ from .conversation import Loop, Talk, connect, pause, within
 from .doors import Doors
 from .fork import in_a_forked_child
 from .frames import Channel, Closed, Frame, Garbled, Kind, close_descriptors, describe
-from .handshake import Refused, admit, introduce, receive_strangers
+from .handshake import Dropped, admit, introduce
 from .refuge import Refuge
-from .rendezvous import GRACE, Card, Directory, meet
+from .refusals import Refused, Why
+from .rendezvous import GRACE, Card, Directory, meet, open_meeting
 
 PATIENCE_WHEN_REFUSED = 2.0  # who refuses us announced that it listens; a firewall that says no keeps saying it
 SILENCE = 2.0  # of one address, before the next is tried; the first attempt to connect is repeated after 1 s
@@ -103,11 +104,13 @@ def wire(settings: Settings, make_inbox: Callable[[int], int], witnesses: Sequen
             0, 1, settings.local_rank or 0, [0], [settings.host], None, {}, {}, control, traced=bool(settings.trace)
         )
     with ExitStack() as at_the_end, ExitStack() as on_failure:
+        if listener := open_meeting(settings):  # first of all: an inherited one is closed whatever happens
+            at_the_end.callback(listener.close)
         doors = Doors(settings, make_inbox)
         at_the_end.callback(doors.close)
         on_failure.callback(doors.close_inbox)
         on_failure.callback(doors.close_refuge)
-        control, directory = meet(settings, doors.card, witnesses)
+        control, directory = meet(settings, listener, doors, witnesses)
         on_failure.callback(control.close)
         pairs = _Pairs(settings, directory, doors, control)
         on_failure.callback(pairs.close)
@@ -151,15 +154,13 @@ class _Pairs:
         deadline = monotonic() + self.settings.start_timeout
         with Loop() as loop:
             watchers = [loop.start(self.watch(rank)) for rank in self.control.channels]
-            if self.doors.unix:
-                loop.start(receive_strangers(loop, self.doors.unix, self.serve_unix, size=self.size))
-            for door in self.doors.tcp:
-                loop.start(receive_strangers(loop, door, self.serve_tcp, size=self.size))
+            self.doors.serve(loop, unix=self.serve_unix, tcp=self.serve_tcp)
             for rank in range(self.rank):
                 loop.start(self.reach(rank))
             with suppress(TimeoutError):
                 loop.run(lambda: self.complete() or bool(self.failures) or self.stopped, deadline)
             loop.cancel_all(but=watchers)
+            self.doors.close()  # the others may not be through yet, but they come to us no more
             if self.rank:
                 verdict = self.report(loop, deadline)
             else:
@@ -185,11 +186,16 @@ class _Pairs:
     def reach(self, peer: int) -> Talk[None]:
         card, reasons = self.cards[peer], []
         if self.doors.unix and card.unix:
-            for _ in range(3):
-                self.trying[peer] = "no answer on its Unix socket"
+            self.trying[peer] = "no answer on its Unix socket"
+            attempts = 0
+            while attempts < 3:
                 try:
                     return (yield from self.share(card))
+                except Dropped as error:  # from a crowd of strangers: it is there, and will have time
+                    self.trying[peer] = f"no answer on its Unix socket: {describe(error)}"
+                    yield pause(0.01)
                 except (OSError, Closed, Garbled, ConfigError) as error:
+                    attempts += 1
                     reason = f"no shared memory: {describe(error)}"
                     if isinstance(error, ConnectionRefusedError):  # no such name in this network namespace
                         break
@@ -238,7 +244,8 @@ class _Pairs:
                     return []
                 except (OSError, Closed, Garbled, ConfigError) as error:
                     tried[where] = error
-            if monotonic() >= patience and not any(isinstance(error, TimeoutError) for error in tried.values()):
+            may_answer = any(isinstance(error, TimeoutError | Dropped) for error in tried.values())
+            if monotonic() >= patience and not may_answer:
                 return [f"{where}: {describe(error)}" for where, error in tried.items()]
             yield pause(0.1)
 
@@ -274,12 +281,12 @@ class _Pairs:
         guest = yield from admit(channel, self.secret, purpose="tcp", rank=self.rank)
         peer = self.expected(guest.rank)
         if not 0 <= guest.stream < self.streams_with(peer):
-            raise Refused(f"stream {guest.stream} of {self.streams_with(peer)} with rank {peer}")
+            raise Refused(Why.PLACE, f"stream {guest.stream} of {self.streams_with(peer)} with rank {peer}")
         self.keep(peer, channel, stream=guest.stream)
 
     def expected(self, peer: int) -> int:
         if not self.rank < peer < self.size:
-            raise Refused(f"rank {peer} does not connect to rank {self.rank}")
+            raise Refused(Why.PLACE, f"rank {peer} does not connect to rank {self.rank}")
         return peer
 
     def keep(self, peer: int, channel: Channel, inbox: int | None = None, *, stream: int = 0) -> None:

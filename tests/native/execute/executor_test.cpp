@@ -173,6 +173,32 @@ void wrong_programs_are_refused() {
     expect(refused(fine, {}, {0, 1}), "waits that do not fit to be refused");
 }
 
+void programs_that_leave_their_memory_are_refused() {
+    const auto refused = [](int rank, int world, Instruction row, std::vector<Home> operands) {
+        try {
+            Program(rank, world, 2, {1}, {row}, std::move(operands), {}, {0, 0});
+        } catch (const std::invalid_argument&) {
+            return true;
+        }
+        return false;
+    };
+    const Home slot{static_cast<int>(Area::slot), 0};
+    const Instruction fold{Kind::fold, -1, How::copy, -1, 1, slot, nowhere, {0, 2}};
+    expect(!refused(0, ranks, fold, {out(1), slot}), "a right fold to be accepted");
+    expect(refused(0, ranks, fold, {out(1), nowhere}), "a fold of nothing to be refused");
+    expect(refused(-1, ranks, fold, {out(1), slot}), "a rank that does not exist to be refused");
+    expect(refused(0, -1, fold, {out(1), slot}), "a world without ranks to be refused");
+    auto row = fold;
+    row.block = 0;
+    expect(refused(0, ranks, row, {out(0), out(0)}), "a slot of another block to be refused");
+}
+
+/// Each would take memory in every call.
+void numbers_of_messages_that_nobody_uses_do_not_count() {
+    const Instruction far{Kind::receive, 1, How::copy, 0x7fffffff, 0, out(0), nowhere, nowhere};
+    expect(Program(0, ranks, 1, {}, {far}, {}, {}, {0, 0}).messages() == 1, "one message");
+}
+
 void wrong_rounds_are_refused() {
     const Instruction row{Kind::receive, 1, How::copy, 0, 0, out(0), nowhere, nowhere};
     const auto refused = [&](Rounds rounds) {
@@ -198,4 +224,6 @@ int main() {
     other_arguments_are_a_mismatch();
     wrong_programs_are_refused();
     wrong_rounds_are_refused();
+    programs_that_leave_their_memory_are_refused();
+    numbers_of_messages_that_nobody_uses_do_not_count();
 }

@@ -228,6 +228,39 @@ void a_rank_that_drops_its_links_signals_no_more(std::int32_t round) {
                "the others to fail, unless they had all that they need");
 }
 
+void programs_that_leave_their_memory_are_refused() {
+    const int slot = static_cast<int>(Area::slot), in = static_cast<int>(Area::in),
+              out = static_cast<int>(Area::out);
+    const auto refused = [](int steps, SharedInstruction row, std::vector<SharedPlace> known) {
+        try {
+            SharedProgram(0, ranks, 2, steps, std::move(known), {row}, {0, 1});
+        } catch (const std::invalid_argument&) {
+            return true;
+        }
+        return false;
+    };
+    const SharedInstruction combine{SharedKind::combine, 1, 0, 1, 1},
+        publish{SharedKind::publish, 0, 1, 0, 0}, signal{SharedKind::signal, 2, 0, 0, 0};
+    expect(!refused(1, combine, {{0, in, 1, 0}, {0, slot, 0, 1}}), "a right program to be accepted");
+    expect(refused(1, combine, {{0, in, 0, 0}, {0, slot, 0, 1}}), "a place of another block to be refused");
+    expect(!refused(1, publish, {{0, in, 1, 0}, {0, in, 1, 0}}), "a right publish to be accepted");
+    expect(refused(1, publish, {{0, out, 1, 0}, {0, in, 1, 0}}), "publishing an output to be refused");
+    expect(!refused(2, signal, {{0, in, 1, 0}, {0, in, 1, 0}}), "a step of the program to be accepted");
+    expect(refused(1, signal, {{0, in, 1, 0}, {0, in, 1, 0}}), "a step beyond the program's to be refused");
+    expect(refused(-1, combine, {{0, in, 1, 0}, {0, slot, 0, 1}}), "less than no steps to be refused");
+}
+
+void a_block_that_ends_beyond_the_stage_is_refused() {
+    auto tight = plan(0, true);
+    tight.staged[static_cast<std::size_t>(place(0, Area::out, 2))] = stage_bytes - tight.window + 4;
+    try {
+        tight.check(stage_bytes);
+    } catch (const std::invalid_argument&) {
+        return;
+    }
+    expect(false, "a stage that is too small to be refused");
+}
+
 void rounds_that_no_program_has_are_refused() {
     const SharedInstruction signal{SharedKind::signal, 1, 0, 0, 0};
     const auto refused = [&](Rounds rounds) {
@@ -250,4 +283,6 @@ int main() {
     other_arguments_are_a_mismatch_and_a_failure_reaches_everybody();
     for (const auto round : {0, 1, 5}) a_rank_that_drops_its_links_signals_no_more(round);
     rounds_that_no_program_has_are_refused();
+    programs_that_leave_their_memory_are_refused();
+    a_block_that_ends_beyond_the_stage_is_refused();
 }
