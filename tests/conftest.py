@@ -1,6 +1,7 @@
 """How long randomised tests run (modestly; at full length where UNISONO_SOAK=1), and where failing ranks write."""
 
 import os
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -12,6 +13,11 @@ SOAK = os.environ.get("UNISONO_SOAK") == "1"
 settings.register_profile("ci", max_examples=50, deadline=None, derandomize=True, print_blob=True)
 settings.register_profile("soak", max_examples=5000, deadline=None, print_blob=True)
 settings.load_profile("soak" if SOAK else "ci")
+
+
+# A run in the background ignores SIGINT, and so would the ranks that are to be interrupted.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

@@ -1,12 +1,11 @@
 """The star that remains after the ranks have met: one connection from every rank to rank 0, for small messages.
 
-It carries what is rare and small: what ranks agree on before they make something together, and why a job ends. Whoever
-fails says so (`abort`); rank 0 passes it on, so every rank raises the same first cause.
+Here it carries what ranks agree on while a communicator is made. Whoever fails says so (`abort`); rank 0 passes it on,
+so every rank raises the same first cause. From then on the connections belong to the lookout.
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from math import inf
@@ -31,13 +30,7 @@ class Control:
         self.channels = dict(channels)
         self.failure: UnisonoError | None = None
         self.closed = False
-        self.talking = threading.RLock()  # held by the thread that reads or writes
         self._exchanges = 0
-
-    @property
-    def descriptors(self) -> dict[int, int]:
-        """For who watches whether a peer is alive or has something to say, without reading it."""
-        return {rank: channel.sock.fileno() for rank, channel in self.channels.items()}
 
     def send(self, value: Any, *, to: int = 0, deadline: float | None = None) -> None:
         """A small JSON value from rank 0 to a rank, or from a rank to rank 0."""
@@ -73,10 +66,9 @@ class Control:
 
     def abort(self, error: UnisonoError) -> None:
         """Tells everybody that can be told why this ends here. The first cause counts. Never raises."""
-        with self.talking:
-            first, self.failure = not self.failure, self.failure or error
-            if first:
-                self._flood(error)
+        first, self.failure = not self.failure, self.failure or error
+        if first:
+            self._flood(error)
 
     def _flood(self, error: UnisonoError) -> None:
         body = {"error": type(error).__name__, "message": str(error)[:100_000], "by": self.rank}
@@ -144,7 +136,7 @@ class Control:
 
         seconds = inf if deadline is None else deadline
         try:
-            with self.talking, Loop() as loop:
+            with Loop() as loop:
                 for rank, talk in talks.items():
                     loop.start(keep(rank, talk))
                 loop.run(lambda: len(results) == len(talks), monotonic() + seconds)
