@@ -1,47 +1,40 @@
 """A rank looks after the others, and can be asked, whatever its program does: in a call, in a thread's call, in none.
 
-Its thread reads the control connections. Who sees a call fail tells rank 0, rank 0 decides what the first cause was
-(`desk.py`) and tells everybody. The thread then tells its executor, so that every rank that is in a call leaves it, and
-a rank that is in none raises at its next one. When all have raised and nobody is lost, the ranks begin a new epoch
-together, in which nothing of the old one counts.
+Who sees a call fail tells rank 0, by the thread of its `mail.py`; rank 0 decides what the first cause was (`desk.py`)
+and tells everybody. The thread there tells its executor, so that every rank that is in a call leaves it, and a rank
+that is in none raises at its next one. When all have raised and nobody is lost, the ranks begin a new epoch together,
+in which nothing of the old one counts.
 """
 
 from __future__ import annotations
 
-import socket
 import threading
-from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
-from time import monotonic, monotonic_ns
 from typing import TYPE_CHECKING, Any
 
 from ..errors import DeadlineExceeded, UnisonoError
-from ..trace.record import Record
 from . import words
 from .control import Control
-from .conversation import Loop, Talk, pause, readable
+from .conversation import Talk
 from .desk import Desk
 from .fork import in_a_forked_child
 from .frames import Closed, Frame, Garbled, Kind
-from .incident import Report, Status, Verdict, packed, unpacked_status, unpacked_verdict
-from .status import Whereabouts, facts_of
+from .incident import CallFacts, Report, Status, Verdict, packed, unpacked_status, unpacked_verdict
+from .long_waits import notice
+from .mail import Mail
+from .status import Whereabouts
 from .words import Names
 
 if TYPE_CHECKING:
     from .._native import Executor
 
-SUSPICIOUS_WAIT = 1.0  # after which the ranks' calls are compared: those that only wait for each other send nothing
-LONG_WAIT = 10.0  # after which rank 0 says who is waited for
-BETWEEN_LOOKS = 0.5
 PATIENCE_FOR_A_VERDICT = 0.9
-SECONDS_TO_SAY_GOODBYE = 0.2
 MOST_PAST = 64  # verdicts, for calls that were started before them and are waited for later
 
 
 class Lookout:
-    """One rank's. Owns its thread, its descriptors and, once started, the control connections."""
+    """One rank's. Once started, it owns the control connections and a thread that reads them."""
 
     def __init__(self, control: Control) -> None:
         self.rank, self.size = control.rank, control.size
@@ -56,7 +49,7 @@ class Lookout:
         self._past: dict[int, Verdict] = {}  # by epoch
         self._wholes: dict[str, list[Any]] = {}
         self._present: dict[str, list[int]] = {}
-        self._thread: threading.Thread | None = None
+        self._mail: Mail | None = None
         self.when_told: Callable[[UnisonoError], None] | None = None
         """Called in the thread, with a verdict, when all who have to hear it were told."""
 
@@ -66,18 +59,14 @@ class Lookout:
             return
         self._whereabouts, self._executor = whereabouts, executor
         self._desk = Desk(self) if self.rank == 0 else None
-        self._loop = Loop()
-        self._errands: deque[Callable[[], None]] = deque()
-        self._wake, self._woken = socket.socketpair()
-        self._wake.setblocking(False)
-        self._woken.setblocking(False)
-        self._outboxes: dict[int, deque[tuple[Kind, dict[str, Any]]]] = {rank: deque() for rank in self.peers}
-        self._writing: set[int] = set()
-        self._waits: set[tuple[int, str]] = set()  # that were told of the last call that took long: its number, what
-        self._stopping = False
-        self._thread = threading.Thread(target=self._look_out, name="unisono-lookout", daemon=True)
+        self._mail = Mail(
+            self._control.channels,
+            heard=self._heard,
+            lost=self._lose,
+            also=lambda: notice(whereabouts, self._tell_of_wait),
+        )
         in_a_forked_child(self, Lookout._let_go)
-        self._thread.start()
+        self._mail.start()
 
     # For the threads that make calls
 
@@ -117,17 +106,17 @@ class Lookout:
 
     def tell(self, report: Report) -> None:
         """Let all ranks know; does not wait."""
-        if self._thread:
-            self._soon(lambda: self._hear(report))
+        if self._mail:
+            self._mail.soon(lambda: self._hear(report))
 
     def settle(self, report: Report) -> Verdict | None:
         """What all ranks raise for what one, or several, have seen; nothing if there is nobody else.
 
         If rank 0 says nothing, it is taken for the cause, until it does.
         """
-        if not self._thread:
+        if not self._mail:
             return None
-        self._soon(lambda: self._hear(report))
+        self._mail.soon(lambda: self._hear(report))
         with self._news:
             self._news.wait_for(lambda: self._verdict is not None, PATIENCE_FOR_A_VERDICT)
             if self._verdict is None and self.rank and self._epoch == report.epoch:
@@ -142,8 +131,9 @@ class Lookout:
 
         Raises the verdict if a worse one comes meanwhile.
         """
+        assert self._mail, "there are others"
         tag, before = f"{epoch}.{what}", self._verdict
-        self._soon(lambda: self._say_part(tag, value))
+        self._mail.soon(lambda: self._say_part(tag, value))
         with self._news:
             if self._news.wait_for(lambda: tag in self._wholes or self._verdict != before, seconds):
                 if self._verdict is not None and self._verdict != before:
@@ -158,19 +148,15 @@ class Lookout:
 
     def close(self) -> None:
         """Says goodbye, with the last call, and hangs up; may be called twice."""
-        if self._thread:
-            self._soon(self._leave)
-            self._thread.join()
+        if self._mail:
+            self._mail.close(self._say_goodbye)
             self._let_go()
         self._control.hang_up()
 
     def _let_go(self) -> None:
-        if self._thread is None:
-            return
-        self._thread = self._desk = None
-        del self._executor  # which would live as long as a cycle of ours otherwise
-        self._wake.close()
-        self._woken.close()
+        if self._mail:
+            self._mail = self._desk = None  # ends a cycle of ours, in which the executor would live on
+            del self._executor
 
     # In the thread
 
@@ -178,16 +164,12 @@ class Lookout:
         return self._whereabouts.status(sequence)
 
     def begin(self, talk: Talk[None]) -> None:
-        self._loop.start(talk)
+        self._in_thread().begin(talk)
 
     def post(self, rank: int, kind: Kind, body: dict[str, Any]) -> None:
         """After all that was posted to it before."""
-        if rank in self.gone or rank in self.left:
-            return
-        self._outboxes[rank].append((kind, body))
-        if rank not in self._writing:
-            self._writing.add(rank)
-            self._loop.start(self._write(rank))
+        if rank not in self.gone and rank not in self.left:
+            self._in_thread().post(rank, kind, body)
 
     def decide(self, verdict: Verdict) -> None:
         """All calls here end. What rank 0 says later takes the place of what this rank has made up by itself."""
@@ -219,34 +201,14 @@ class Lookout:
                 self._executor.give_up_nothing()
             self._news.notify_all()
 
-    def _look_out(self) -> None:
-        with self._loop:
-            self._loop.start(self._do_errands())
-            self._loop.start(self._notice_long_waits())
-            for rank in self.peers:
-                self._loop.start(self._read(rank))
-            self._loop.run(lambda: self._stopping)
-            with suppress(TimeoutError):
-                self._loop.run(lambda: not self._writing, monotonic() + SECONDS_TO_SAY_GOODBYE)
+    def _in_thread(self) -> Mail:
+        assert self._mail, "its thread calls"
+        return self._mail
 
-    def _soon(self, errand: Callable[[], None]) -> None:
-        self._errands.append(errand)
-        with suppress(BlockingIOError):  # it is full of what wakes it
-            self._wake.send(b".")
-
-    def _do_errands(self) -> Talk[None]:
-        while True:
-            yield readable(self._woken)
-            with suppress(BlockingIOError):
-                self._woken.recv(4096)
-            while self._errands:
-                self._errands.popleft()()
-
-    def _leave(self) -> None:
+    def _say_goodbye(self) -> None:
         body = packed(self.status())
         for rank in self.peers:
             self.post(rank, Kind.BYE, body)
-        self._stopping = True
 
     def _hear(self, report: Report) -> None:
         if self._desk:
@@ -260,25 +222,8 @@ class Lookout:
         else:
             self.post(0, Kind.PART, {"tag": tag, "value": value})
 
-    def _write(self, rank: int) -> Talk[None]:
-        outbox = self._outboxes[rank]
-        try:
-            while outbox:
-                yield from self._control.channels[rank].send(*outbox.popleft())
-        except Closed:
-            outbox.clear()  # whoever reads hears of it, too, after the last words
-        finally:
-            self._writing.discard(rank)
-
-    def _read(self, rank: int) -> Talk[None]:
-        channel = self._control.channels[rank]
-        try:
-            while rank not in self.left:
-                self._heard(rank, (yield from channel.receive(*Kind)))
-        except (Closed, Garbled) as error:
-            self._lose(rank, f"its control connection ended: {error}")
-
-    def _heard(self, rank: int, frame: Frame) -> None:
+    def _heard(self, rank: int, frame: Frame) -> bool:
+        """Whether there may be more."""
         body = frame.body
         if frame.kind is Kind.BYE:
             self._let_leave(rank, unpacked_status(body))
@@ -296,6 +241,7 @@ class Lookout:
             self._desk.heard(rank, frame)
         else:
             raise Garbled(f"{frame.kind.name} is for rank 0")
+        return rank not in self.left
 
     def _let_leave(self, rank: int, status: Status) -> None:
         self.left[rank] = status
@@ -311,23 +257,10 @@ class Lookout:
         if self._desk:
             self._desk.lose(rank, why)
 
-    def _notice_long_waits(self) -> Talk[None]:
-        while True:
-            yield pause(BETWEEN_LOOKS)
-            record = self._whereabouts.running()
-            if record is not None and not self._verdict:
-                waited = (monotonic_ns() - record.began) / 1e9
-                for kind, least in (("SuspiciousWait", SUSPICIOUS_WAIT), ("LongWait", LONG_WAIT)):
-                    if waited >= least:
-                        self._tell_of_wait(kind, record, waited)
-
-    def _tell_of_wait(self, kind: str, record: Record, waited: float) -> None:
-        if (record.number, kind) in self._waits:
+    def _tell_of_wait(self, kind: str, ranks: list[int], call: CallFacts, waited: float) -> None:
+        if self._verdict:
             return
-        self._waits = {wait for wait in self._waits if wait[0] == record.number} | {(record.number, kind)}
-        longest = max(record.peers, key=lambda peer: peer.waited, default=None)
-        ranks = [longest.rank] if longest and longest.waited else []
-        report = Report(self._epoch, self.rank, kind, ranks, call=facts_of(record), waited=waited)
+        report = Report(self._epoch, self.rank, kind, ranks, call=call, waited=waited)
         if self._desk:
             self._desk.hear_of_wait(report)
         else:

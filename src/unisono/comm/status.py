@@ -18,6 +18,7 @@ class Whereabouts:
 
     def __init__(self, flight: Flight) -> None:
         self._flight = flight
+        self._newest = 0  # call that was seen under way
 
     def status(self, sequence: int | None = None) -> Status:
         """Now; and what is known of the call of all ranks that has this number."""
@@ -49,7 +50,10 @@ class Whereabouts:
         return failed
 
     def running(self) -> Record | None:
-        records = self._flight.calls_since()
+        """The call under way; asked for often, so that only new calls are looked at."""
+        records = self._flight.calls_since(self._newest)
+        if records:
+            self._newest = records[-1].number
         return records[-1] if records and records[-1].ended is None else None
 
 
