@@ -142,8 +142,11 @@ def _live(case: Case, rank: int, where: str) -> dict[str, Any]:
             began = time.monotonic()
             _call(comm, case, x, root)
             made += 1
-        began = time.monotonic()
-        comm.barrier()  # who only sends may not have noticed anything
+        for _ in range(2):
+            # Who only sends has not noticed anything yet. And who stood still may find all that the others have sent in
+            # these calls and in a barrier, but not in one more.
+            began = time.monotonic()
+            comm.barrier()
     except UnisonoError as error:
         first = _facts(error, made, began)
         again = time.monotonic()
