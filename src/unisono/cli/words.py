@@ -41,11 +41,12 @@ def ranks(numbers: Sequence[int]) -> str:
 
 
 def first_line(failure: Failure) -> str:
-    return next(iter(failure.message.splitlines()), "")
+    """Without its full stop, as part of a sentence."""
+    return next(iter(failure.message.splitlines()), "").removesuffix(".")
 
 
 def name_error(failure: Failure) -> str:
-    text = first_line(failure).removesuffix(".")
+    text = first_line(failure)
     return f"{failure.error}: {text}" if text else failure.error
 
 
