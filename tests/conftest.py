@@ -15,9 +15,10 @@ settings.register_profile("soak", max_examples=5000, deadline=None, print_blob=T
 settings.load_profile("soak" if SOAK else "ci")
 
 
-# A run in the background ignores SIGINT, and so would the ranks that are to be interrupted.
-if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# A run in the background ignores SIGINT, one by nohup SIGHUP, and so would the ranks that tests send these to.
+for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(number) == signal.SIG_IGN:
+        signal.signal(number, usual)
 
 
 @pytest.fixture(scope="session")
