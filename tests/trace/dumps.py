@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
-from contextlib import redirect_stderr, redirect_stdout
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
-import pytest
 from hypothesis import strategies as st
 from tests.launcher.processes import run
+from tests.trace.traces import command
 
-from unisono.cli.main import main
 from unisono.trace.dump import FORMAT, WORLD, Dump, Failure
 from unisono.trace.record import Kind, Peer, Record
 from unisono.trace.stacks import Frame, Thread
@@ -63,15 +59,7 @@ def dump(rank: int, size: int, error: str, message: str, *calls: Record, at: str
 
 
 def diagnose(directory: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    """The command, in this process."""
-    arguments, sys.argv = sys.argv, ["unisono", "diagnose", str(directory), *options]
-    out, err = StringIO(), StringIO()
-    try:
-        with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as ended:
-            main()
-    finally:
-        sys.argv = arguments
-    return subprocess.CompletedProcess(sys.argv, int(ended.value.code or 0), out.getvalue(), err.getvalue())
+    return command("diagnose", str(directory), *options)
 
 
 def words(directory: Path, *options: str) -> str:

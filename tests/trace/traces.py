@@ -31,8 +31,12 @@ def merged(directory: Path, *options: str) -> tuple[list[dict[str, Any]], str]:
 
 
 def merge(directory: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    """The command, in this process."""
-    arguments, sys.argv = sys.argv, ["unisono", "trace", "merge", str(directory), *options]
+    return command("trace", "merge", str(directory), *options)
+
+
+def command(*words: str) -> subprocess.CompletedProcess[str]:
+    """`unisono` with these words, in this process."""
+    arguments, sys.argv = sys.argv, ["unisono", *words]
     out, err = StringIO(), StringIO()
     try:
         with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as ended:
