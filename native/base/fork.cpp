@@ -6,6 +6,7 @@
 #include <array>
 #include <bit>
 #include <cerrno>
+#include <string>
 #include <system_error>
 
 #include "base/error.hpp"
@@ -75,9 +76,10 @@ void fork_state::disown(int descriptor) {
     word_of(descriptor).fetch_and(~bit_of(descriptor));
 }
 
-void Origin::require(const std::string& what) const {
+void Origin::require(std::string_view what) const {
     if (is_here()) return;
-    throw ForkedChild("this process was forked from process " + std::to_string(parent.load()) + ": " + what +
+    throw ForkedChild("this process was forked from process " + std::to_string(parent.load()) + ": " +
+                      std::string(what) +
                       " belongs to the process that made it; use it there, or call unisono.init() here");
 }
 

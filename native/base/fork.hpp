@@ -4,7 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
-#include <string>
+#include <string_view>
 
 namespace unisono {
 
@@ -31,7 +31,7 @@ class Origin {
     bool is_here() const { return generation_ == fork_state::generation.load(std::memory_order_relaxed); }
 
     /// ForkedChild, which says what belongs to another process, if this is a child of it.
-    void require(const std::string& what) const;
+    void require(std::string_view what) const;
 
   private:
     std::uint32_t generation_ = fork_state::generation.load(std::memory_order_relaxed);

@@ -7,8 +7,10 @@ namespace unisono::bind {
 void calls(nanobind::module_& module);
 void errors(nanobind::module_& module);
 void executor(nanobind::module_& module);
+void method(nanobind::module_& module);
 void plans(nanobind::module_& module);
 void recorder(nanobind::module_& module);
 void reductions(nanobind::module_& module);
+void shortcuts(nanobind::module_& module);
 
 }  // namespace unisono::bind

@@ -17,9 +17,9 @@
 
 #include "base/error.hpp"
 #include "bind/bind.hpp"
+#include "bind/core.hpp"
 #include "bind/held.hpp"
 #include "bind/interpreter.hpp"
-#include "execute/queue.hpp"
 #include "transport/shm/other_process.hpp"
 #include "transport/shm/ring_link.hpp"
 #include "transport/tcp/striped_link.hpp"
@@ -34,12 +34,6 @@ using Descriptors = std::vector<std::pair<int, int>>;                 // peer, d
 using Processes = std::vector<std::pair<int, int>>;                   // peer, number of its process
 using Inboxes = std::vector<std::pair<int, std::shared_ptr<Inbox>>>;  // peer, its inbox
 using HeldInbox = Held<Inbox>;
-
-/// An executor and its calls; both are shared with the thread that runs what was started.
-struct Core {
-    std::shared_ptr<Executor> executor;
-    std::shared_ptr<CallQueue> calls = std::make_shared<CallQueue>();
-};
 
 Inboxes open(const Descriptors& descriptors) {
     Inboxes result;
@@ -95,9 +89,8 @@ nb::object run(const Core& core, const Held<const Plan>& plan, std::uintptr_t in
                           {kind, site, bytes},
                           later};
     auto call = [executor = core.executor, plan = plan.value, request, caller = std::this_thread::get_id()] {
-        executor->run(*plan, request, [=] {
-            if (std::this_thread::get_id() == caller) check_signals();
-        });
+        AnyThread thread(caller);
+        executor->run(*plan, request, thread);
     };
     std::shared_ptr<Ticket> ticket;
     core.executor->require_going_on();
@@ -154,8 +147,8 @@ void begin_again(const Core& core, const std::vector<std::uint64_t>& sent_to_thi
     if (sent_to_this.size() != static_cast<std::size_t>(core.executor->size()))
         throw std::invalid_argument("every rank has to tell what it sent");
     const auto until = after(deadline);
-    const nb::gil_scoped_release without_gil;
-    core.executor->begin_again(sent_to_this, sequence, until, check_signals);
+    PythonThread caller;
+    core.executor->begin_again(sent_to_this, sequence, until, caller);
 }
 
 template <class Plan>

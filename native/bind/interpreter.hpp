@@ -5,7 +5,10 @@
 
 #include <atomic>
 #include <chrono>
+#include <optional>
+#include <thread>
 
+#include "execute/caller.hpp"
 #include "execute/watch.hpp"
 
 namespace unisono::bind {
@@ -56,5 +59,30 @@ inline void check_signals() {
     const nanobind::gil_scoped_acquire gil;
     if (PyErr_CheckSignals() != 0) throw nanobind::python_error();
 }
+
+/// A thread of Python's that makes a call, and holds the interpreter as long as that is shorter than to hand
+/// it over and take it back.
+class PythonThread final : public Caller {
+  public:
+    void takes_a_while() override {
+        if (!elsewhere_) elsewhere_.emplace();
+    }
+    void look_up() override { check_signals(); }
+
+  private:
+    std::optional<WithoutInterpreter> elsewhere_;
+};
+
+/// Where a call runs that a thread of Python's may only have started: signals are handled by that thread.
+class AnyThread final : public Caller {
+  public:
+    explicit AnyThread(std::thread::id python) : python_(python) {}
+    void look_up() override {
+        if (std::this_thread::get_id() == python_) check_signals();
+    }
+
+  private:
+    std::thread::id python_;
+};
 
 }  // namespace unisono::bind

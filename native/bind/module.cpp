@@ -39,4 +39,6 @@ NB_MODULE(_native, module) {
     unisono::bind::plans(module);
     unisono::bind::calls(module);
     unisono::bind::executor(module);
+    unisono::bind::shortcuts(module);
+    unisono::bind::method(module);
 }

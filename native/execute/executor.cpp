@@ -14,6 +14,9 @@ namespace unisono {
 
 namespace {
 
+/// To move so many takes less time than to hand the interpreter over.
+constexpr std::size_t few_bytes = 64 * 1024;
+
 template <class Run, class Go>
 void telling_the_round(const Run& run, std::int32_t rounds, Go go) {
     try {
@@ -27,6 +30,23 @@ void telling_the_round(const Run& run, std::int32_t rounds, Go go) {
 
 }  // namespace
 
+/// A caller whose call this rank may have to leave for reasons of its own.
+class Executor::Stoppable final : public Caller {
+  public:
+    Stoppable(const Executor& executor, Caller& caller) : executor_(executor), caller_(caller) {}
+
+    void takes_a_while() override { caller_.takes_a_while(); }
+    void look_up() override {
+        caller_.look_up();
+        executor_.origin_.require("this call");  // a signal handler may fork in the middle of it
+        executor_.require_going_on();
+    }
+
+  private:
+    const Executor& executor_;
+    Caller& caller_;
+};
+
 Executor::Executor(int rank, std::vector<std::unique_ptr<Link>> links, Host host)
     : rank_(rank),
       links_(std::make_move_iterator(links.begin()), std::make_move_iterator(links.end())),
@@ -38,11 +58,13 @@ Executor::Executor(int rank, std::vector<std::unique_ptr<Link>> links, Host host
 
 Executor::~Executor() { leave(); }
 
-void Executor::run(const LinkPlan& plan, const Request& request, const std::function<void()>& interrupt) {
+void Executor::run(const LinkPlan& plan, const Request& request, Caller& caller) {
     const auto sequence = plan.pairwise ? Recorder::no_sequence : sequence_;
     run(plan.arithmetic, request, sequence, [&](const Request& ready) {
+        caller.takes_a_while();
+        Stoppable stoppable(*this, caller);
         Run run(*this, plan, ready);
-        telling_the_round(run, plan.program->rounds().count, [&] { run.go(stoppable(interrupt)); });
+        telling_the_round(run, plan.program->rounds().count, [&] { run.go(stoppable); });
     });
     if (!plan.pairwise) {
         ++sequence_;
@@ -55,10 +77,11 @@ void Executor::run(const LinkPlan& plan, const Request& request, const std::func
     }
 }
 
-void Executor::run(const SharedPlan& plan, const Request& request, const std::function<void()>& interrupt) {
+void Executor::run(const SharedPlan& plan, const Request& request, Caller& caller) {
     run(plan.arithmetic, request, sequence_, [&](const Request& ready) {
-        const auto interrupted = stoppable(interrupt);
-        Watch watch(rank_, host_, watched(ready, false), interrupted);
+        if (ready.in.size + ready.out.size > few_bytes) caller.takes_a_while();
+        Stoppable stoppable(*this, caller);
+        Watch watch(rank_, host_, watched(ready, false), stoppable);
         SharedRun run(host_.neighbours, rank_, plan, ready, {counters_.sent, counters_.received},
                       {patience(ready), watch, *recorder_});
         telling_the_round(run, plan.program->rounds().count, [&] { run.go(rehearsal()); });
@@ -82,20 +105,12 @@ void Executor::run(const Arithmetic& arithmetic, Request request, std::uint64_t 
         divide(arithmetic.dtype, request.out.address, request.out.size / size_of(arithmetic.dtype),
                arithmetic.divisor);
     recording.succeed();
-    ++counters_.calls;
+    add(counters_.calls, 1);
 }
 
 Watch::Call Executor::watched(const Request& request, bool pairwise) const {
-    return {sequence_, pairwise ? Turn::of_two(sequence_) : Turn::of_all(sequence_), request.deadline,
-            failed_};
-}
-
-std::function<void()> Executor::stoppable(const std::function<void()>& interrupt) const {
-    return [this, &interrupt] {
-        interrupt();
-        origin_.require("this call");  // a signal handler may fork in the middle of it
-        require_going_on();
-    };
+    return {sequence_, pairwise ? Turn::of_two(sequence_) : Turn::of_all(sequence_), recorder_->began(),
+            request.deadline, failed_};
 }
 
 void Executor::require_going_on() const {
@@ -130,12 +145,13 @@ std::vector<std::uint64_t> Executor::sent_over_links() const {
 }
 
 void Executor::begin_again(std::span<const std::uint64_t> sent_to_this, std::uint64_t sequence,
-                           Clock::time_point deadline, const std::function<void()>& interrupt) {
-    const auto interrupted = stoppable(interrupt);
+                           Clock::time_point deadline, Caller& caller) {
+    caller.takes_a_while();
+    Stoppable stoppable(*this, caller);
     for (int peer = 0; peer < size(); ++peer) {
         if (links_[static_cast<std::size_t>(peer)].get() == nullptr) continue;
         discard(peer, sent_to_this[static_cast<std::size_t>(peer)], [&] {
-            interrupted();
+            stoppable.look_up();
             if (Clock::now() >= deadline)
                 throw DeadlineExceeded("rank " + std::to_string(rank_) +
                                            " has waited for what is left of a call that failed, of rank " +

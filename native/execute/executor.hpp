@@ -10,7 +10,9 @@
 #include <vector>
 
 #include "base/fork.hpp"
+#include "execute/caller.hpp"
 #include "execute/counted_link.hpp"
+#include "execute/counters.hpp"
 #include "execute/gone.hpp"
 #include "execute/host.hpp"
 #include "execute/injection.hpp"
@@ -22,15 +24,6 @@
 
 namespace unisono {
 
-/// What went between this rank and the others, without headers. Others may look while a call goes on.
-struct Counters {
-    explicit Counters(std::size_t ranks) : sent(ranks), received(ranks) {}
-
-    std::atomic<std::uint64_t> calls = 0;
-    std::vector<std::atomic<std::uint64_t>> sent;      // bytes to each peer
-    std::vector<std::atomic<std::uint64_t>> received;  // bytes from each peer
-};
-
 /// Runs programs over the links of one rank, one at a time. After a failure it runs nothing any more, unless
 /// all ranks begin again.
 class Executor {
@@ -41,9 +34,15 @@ class Executor {
     Executor& operator=(const Executor&) = delete;
     ~Executor();
 
-    /// Blocks until the program is through; calls `interrupt` now and then, which may throw.
-    void run(const LinkPlan& plan, const Request& request, const std::function<void()>& interrupt);
-    void run(const SharedPlan& plan, const Request& request, const std::function<void()>& interrupt);
+    /// Blocks until the program is through.
+    void run(const LinkPlan& plan, const Request& request, Caller& caller);
+    void run(const SharedPlan& plan, const Request& request, Caller& caller);
+
+    /// May a call succeed, as far as this rank knows?
+    bool is_whole() const {
+        return !broken_ && failed_.load(std::memory_order_relaxed) == Turn::never &&
+               !stopped_.load(std::memory_order_relaxed) && origin_.is_here();
+    }
 
     /// Failures to rehearse, in calls that have not begun. Not while a call is under way.
     void inject(std::vector<Injection> injections) { injections_ = Injections(std::move(injections)); }
@@ -59,7 +58,7 @@ class Executor {
     /// each peer tells how much it sent in all. The next call of all ranks has this number, which none of
     /// them has used. No rank makes a call before all others are here.
     void begin_again(std::span<const std::uint64_t> sent_to_this, std::uint64_t sequence,
-                     Clock::time_point deadline, const std::function<void()>& interrupt);
+                     Clock::time_point deadline, Caller& caller);
 
     /// From another thread: that call of all ranks, and all later ones, are to be left, and earlier ones,
     /// too, if they come to nothing. Without a number, all are.
@@ -85,6 +84,7 @@ class Executor {
 
   private:
     class Run;
+    class Stoppable;
 
     Patience patience(const Request& request) const {
         if (request.in_background) return Patience::in_the_background();
@@ -95,7 +95,6 @@ class Executor {
     void run(const Arithmetic& arithmetic, Request request, std::uint64_t sequence, Go go);
     Watch::Call watched(const Request& request, bool pairwise) const;
     Rehearsal rehearsal() { return injections_.into(sequence_, rank_, links_); }
-    std::function<void()> stoppable(const std::function<void()>& interrupt) const;
     Array premultiplied(const Arithmetic& arithmetic, Array in);
     void discard(int peer, std::uint64_t sent, const std::function<void()>& look_up);
     void fail();

@@ -91,6 +91,7 @@ bool Gate::reached(int peer, const Line& line, std::uint64_t moment) {
 void Gate::wait_until(int peer, const Line& line, std::uint64_t moment) {
     for (int spin = 0; spin < waiting_.patience.spins; ++spin)
         if (reached(peer, line, moment)) return;
+    waiting_.watch.begin();
     waiting_.recorder.begin_wait();
     waiting_.recorder.wait_for(peer);
     give_the_core_away_until(peer, line, moment);

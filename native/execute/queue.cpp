@@ -31,6 +31,12 @@ bool Ticket::wait(const std::function<bool()>& look_up) const {
     return true;
 }
 
+std::shared_ptr<Ticket> Ticket::failed(std::exception_ptr failure) {
+    auto ticket = std::make_shared<Ticket>();
+    ticket->finish(std::move(failure));
+    return ticket;
+}
+
 void Ticket::rethrow() const {
     if (failure_) std::rethrow_exception(failure_);
 }
@@ -82,25 +88,27 @@ bool CallQueue::busy() const {
     return state_->busy || !state_->waiting.empty();
 }
 
-std::shared_ptr<Ticket> CallQueue::run_or_start(Call call) {
+CallQueue::Turn CallQueue::try_begin() {
     origin_.require("this communicator");
-    {
-        const std::lock_guard lock(state_->mutex);
-        if (state_->busy || !state_->waiting.empty()) return enqueue(state_, std::move(call));
-        state_->busy = true;
+    const std::lock_guard lock(state_->mutex);
+    if (state_->busy || !state_->waiting.empty()) return Turn(nullptr);
+    state_->busy = true;
+    return Turn(state_.get());
+}
+
+CallQueue::Turn::~Turn() {
+    if (state_ == nullptr || !origin_.is_here()) return;
+    const std::lock_guard lock(state_->mutex);
+    state_->busy = false;
+    if (!state_->waiting.empty()) state_->news.notify_all();
+}
+
+std::shared_ptr<Ticket> CallQueue::run_or_start(Call call) {
+    if (const auto turn = try_begin()) {
+        call();
+        return nullptr;
     }
-    struct Done {
-        State& state;
-        Origin origin;
-        ~Done() {
-            if (!origin.is_here()) return;
-            const std::lock_guard lock(state.mutex);
-            state.busy = false;
-            if (!state.waiting.empty()) state.news.notify_all();
-        }
-    } const done{*state_, {}};
-    call();
-    return nullptr;
+    return start(std::move(call));
 }
 
 std::shared_ptr<Ticket> CallQueue::start(Call call) {

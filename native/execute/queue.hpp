@@ -22,6 +22,9 @@ class Ticket {
     /// Waits for the end of the call, looking up in between; false if that says to wait no longer.
     bool wait(const std::function<bool()>& look_up) const;
 
+    /// Of a call that has ended.
+    static std::shared_ptr<Ticket> failed(std::exception_ptr failure);
+
     /// Throws what the call threw. Only after it is done.
     void rethrow() const;
 
@@ -46,6 +49,7 @@ class Ticket {
 class CallQueue {
   public:
     using Call = std::function<void()>;
+    struct State;
 
     CallQueue();
     CallQueue(const CallQueue&) = delete;
@@ -53,6 +57,23 @@ class CallQueue {
     /// Calls that were started are not waited for: the thread goes on with them, and ends by itself. In a
     /// forked child there is no such thread, and nothing is done.
     ~CallQueue();
+
+    /// While it lives, no other call is under way.
+    class Turn {
+      public:
+        explicit Turn(State* state) : state_(state) {}
+        Turn(const Turn&) = delete;
+        Turn& operator=(const Turn&) = delete;
+        ~Turn();
+        explicit operator bool() const { return state_ != nullptr; }
+
+      private:
+        State* state_;
+        Origin origin_;
+    };
+
+    /// The turn of a call that runs here and now; nothing while others are under way.
+    Turn try_begin();
 
     /// Runs the call here and now, and returns nothing; or, while others are under way, starts it.
     std::shared_ptr<Ticket> run_or_start(Call call);
@@ -64,8 +85,6 @@ class CallQueue {
     bool busy() const;
 
   private:
-    struct State;
-
     static std::shared_ptr<Ticket> enqueue(const std::shared_ptr<State>& state, Call call);
     static void work(const std::shared_ptr<State>& state);
 

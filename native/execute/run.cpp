@@ -40,12 +40,12 @@ Executor::Run::Run(Executor& executor, const LinkPlan& plan, const Request& requ
         receives.empty() ? executor.recorder_->only_send_to(peer) : executor.recorder_->expect(peer);
 }
 
-void Executor::Run::go(const std::function<void()>& interrupt) {
+void Executor::Run::go(Caller& caller) {
     std::vector<const Link*> links;
     for (const auto& lane : lanes_) links.push_back(lane.link->get());
     Waiter waiter(links, executor_.patience(request_));
     auto& recorder = *executor_.recorder_;
-    Watch watch(executor_.rank_, executor_.host_, executor_.watched(request_, plan_.pairwise), interrupt);
+    Watch watch(executor_.rank_, executor_.host_, executor_.watched(request_, plan_.pairwise), caller);
     const auto gate = announce(watch);
     const auto advance_until = [&](std::size_t left) {
         while (remaining_ > left) {
@@ -145,7 +145,7 @@ bool Executor::Run::send(Lane& lane) {
         const std::size_t taken = lane.link->try_send(parts);
         const std::size_t of_header = std::min(taken, header.size());
         lane.header_sent += of_header;
-        executor_.counters_.sent[index(lane.traffic->peer)] += taken - of_header;
+        add(executor_.counters_.sent[index(lane.traffic->peer)], taken - of_header);
         progress |= taken > 0;
         if (lane.header_sent < sizeof(Frame)) break;
         advance(row, taken - of_header);
@@ -195,7 +195,7 @@ bool Executor::Run::receive_block(Lane& lane, std::int32_t row) {
         const bool reduces = instruction(row).how != How::copy;
         auto* target = address(instruction(row).target) + done;
         received = reduces ? reduce_arrived(lane, row, rest) : lane.link->try_receive({target, rest});
-        executor_.counters_.received[index(lane.traffic->peer)] += received;
+        add(executor_.counters_.received[index(lane.traffic->peer)], received);
         if (received == 0) return false;
     }
     advance(row, received);

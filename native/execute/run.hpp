@@ -15,7 +15,7 @@ namespace unisono {
 class Executor::Run {
   public:
     Run(Executor& executor, const LinkPlan& plan, const Request& request);
-    void go(const std::function<void()>& interrupt);
+    void go(Caller& caller);
 
     /// Of the schedule, from 0: the first one of which something is not done.
     std::int32_t round() const;

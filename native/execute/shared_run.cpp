@@ -114,9 +114,9 @@ void SharedRun::combine(const SharedInstruction& combine) {
     const auto all = std::span<const Access>(accesses);
     const auto sources = all.first(index(combine.sources())), targets = all.subspan(index(combine.sources()));
     for (const auto& each : sources)
-        if (each.rank != rank_) traffic_.received[index(each.rank)] += bytes;
+        if (each.rank != rank_) add(traffic_.received[index(each.rank)], bytes);
     for (const auto& each : targets)
-        if (each.rank != rank_) traffic_.sent[index(each.rank)] += bytes;
+        if (each.rank != rank_) add(traffic_.sent[index(each.rank)], bytes);
     const bool needs_no_buffer =
         all.size() == 2 && (all[0].pointer != nullptr || (all[1].pointer != nullptr && !all[1].is_callers));
     const auto step = needs_no_buffer ? longest_copy : chunk;

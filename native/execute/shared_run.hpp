@@ -7,18 +7,13 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "execute/counters.hpp"
 #include "execute/gate.hpp"
 #include "execute/injection.hpp"
 #include "execute/request.hpp"
 #include "execute/shared_plan.hpp"
 
 namespace unisono {
-
-/// What went between this rank and each other one, by rank, in bytes without headers.
-struct Traffic {
-    std::span<std::atomic<std::uint64_t>> sent;
-    std::span<std::atomic<std::uint64_t>> received;
-};
 
 /// One call on its way through shared memory: the instructions in order, once for every window of the blocks.
 class SharedRun {

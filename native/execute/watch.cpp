@@ -17,14 +17,14 @@ constexpr auto patience = std::chrono::seconds(1);
 
 }  // namespace
 
-Watch::Watch(int rank, const Host& host, const Call& call, const std::function<void()>& interrupt)
-    : rank_(rank), host_(host), call_(call), interrupt_(interrupt), next_(Clock::now() + interval) {}
+Watch::Watch(int rank, const Host& host, const Call& call, Caller& caller)
+    : rank_(rank), host_(host), call_(call), caller_(caller), next_(call.began + interval) {}
 
 void Watch::look(const Wait& wait) {
     const auto now = Clock::now();
     next_ = now + interval;
     ++looks_;
-    interrupt_();
+    caller_.look_up();
     if (now >= call_.deadline) throw_late(wait);
     look_for_a_verdict(now);
     look_for_failures(wait);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "execute/caller.hpp"
 #include "execute/host.hpp"
 
 namespace unisono {
@@ -28,11 +29,12 @@ class Watch {
     struct Call {
         std::uint64_t sequence;  // of the calls of all ranks
         std::uint64_t turn;
+        Clock::time_point began;
         Clock::time_point deadline;
         const std::atomic<std::uint64_t>& failed;  // the turn of a call that all ranks have to leave
     };
 
-    Watch(int rank, const Host& host, const Call& call, const std::function<void()>& interrupt);
+    Watch(int rank, const Host& host, const Call& call, Caller& caller);
 
     /// Every 20 ms.
     bool is_time() const { return Clock::now() >= next_; }
@@ -46,6 +48,9 @@ class Watch {
 
     /// Throws if there is a reason to wait no longer. What a peer did before it died still counts.
     void look(const Wait& wait);
+
+    /// Before a wait that may be long.
+    void begin() { caller_.takes_a_while(); }
 
     void progress() {
         looks_ = 0;
@@ -61,7 +66,7 @@ class Watch {
     int rank_;
     const Host& host_;
     Call call_;
-    const std::function<void()>& interrupt_;
+    Caller& caller_;
     Clock::time_point next_;
     int looks_ = 0;  // since progress was made
     Clock::time_point still_since_{};

@@ -79,13 +79,14 @@ class Communicator:
         self.rank, self.size, self.local_rank = rank, size, local_rank
         self.hosts = hosts or []  # by rank
         self.links = links or []  # by rank: how it is reached, "shm" or "tcp"; "self" is this one
-        self.deadline = deadline
+        self._deadline = deadline
         self.allow_pickle = allow_pickle
         self._sharing = "none" if sharing is None else "direct" if sharing.direct else "staged"
         witness = witness and replace(witness, sharing=self._sharing)
         self._runner: Runner | Refusal = Runner(
             executor, rank, size, sharing=sharing, lookout=lookout, strict=strict, track=track, witness=witness
         )
+        self._shortcuts = self._runner.shortcuts
         self._inbox = inbox
         self._regroup = regroup
         self._shrink = shrink
@@ -103,6 +104,16 @@ class Communicator:
         if self._runner.black_box:
             self._runner.black_box.left(error)
         self.close()
+
+    @property
+    def deadline(self) -> float:
+        """Seconds that a call may take that says nothing else."""
+        return self._deadline
+
+    @deadline.setter
+    def deadline(self, deadline: float) -> None:
+        self._deadline = deadline
+        self._shortcuts.forget()
 
     def close(self) -> None:
         """Give up all links, when the calls under way are through; further calls raise."""
@@ -184,7 +195,7 @@ class Communicator:
             "sent": sent,
             "received": received,
             "waited": self._runner.flight.waited(),
-            "algorithms": dict(self._runner.used),
+            "algorithms": self._runner.uses(),
             "recent": [record.facts() for record in self._runner.flight.calls_since()],
         }
 

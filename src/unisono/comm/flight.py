@@ -30,6 +30,10 @@ class Flight:
             self._numbers[kind] = len(self._kinds) - 1
         return self._numbers[kind]
 
+    def kind(self, number: int) -> Kind:
+        """What a number stands for."""
+        return self._kinds[number]
+
     def waited(self) -> list[float]:
         """Seconds that this rank has waited for each."""
         return [nanoseconds / 1e9 for nanoseconds in self._recorder.waited()]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from functools import wraps
+from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
+from .._native import Method
 from .arrays import Array
 from .call import Call
 from .prepared import Shape
@@ -55,7 +56,6 @@ def one_call(
 ) -> Callable[Concatenate[Communicator, P], T]:
     """A method that makes one call. ``start`` finds its steps, and runs what they ask for later."""
 
-    @wraps(steps)
     def now(comm: Communicator, /, *arguments: P.args, **options: P.kwargs) -> T:
         rest = steps(comm, *arguments, **options)
         try:
@@ -65,8 +65,9 @@ def one_call(
         comm._runner.run(request)
         return finished(rest)
 
-    now.steps = steps  # type: ignore[attr-defined]
-    return now
+    method = update_wrapper(Method(now), steps)
+    method.steps = steps
+    return method  # type: ignore[no-any-return]
 
 
 def finished(rest: Steps[T]) -> T:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from time import monotonic, sleep
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import numpy as np
 
-from .._native import Executor, LinkPlan
+from .._native import Executor, LinkPlan, Shortcuts
 from ..errors import ConfigError, DeadlineExceeded, UnisonoError
 from ..schedule.conditions import COLLECTIVES
 from ..trace.record import Kind
@@ -71,6 +73,9 @@ class Runner:
         self._worker: int | None = None
         self._last: Future[Any] | None = None
         self._ticket: Ticket | None = None  # of the call that was started last
+        self.shortcuts = Shortcuts(executor, self.flight.sites, partial(_fail, weakref.ref(self)))
+        if track or self._agreement:  # each call is counted, or talked about first
+            self.shortcuts.hold()
         stop_at_exit(executor)
         in_a_forked_child(self, Runner._let_go)
         self._started_from = 0  # the line that started what the worker does
@@ -94,6 +99,7 @@ class Runner:
             self._pool.shutdown()
         with self._turn:
             self._finish_all()
+            self.shortcuts.close()
             self._executor = None
             self._explanation.forget_executor()
             if self.black_box:
@@ -107,6 +113,13 @@ class Runner:
 
     def require_process(self) -> None:
         """That the communicator belongs to; a `Refusal` is in our place in others."""
+
+    def uses(self) -> dict[str, int]:
+        """How often each algorithm ran."""
+        uses = self.used.copy()
+        for kind, count in self.shortcuts.uses().items():
+            uses[str(self.flight.kind(kind))] += count
+        return dict(uses)
 
     @property
     def lost(self) -> frozenset[int]:
@@ -186,13 +199,16 @@ class Runner:
                 if self._has_turn == threading.get_ident():  # part of another function's turn
                     return function()
                 self._has_turn, self._until = threading.get_ident(), monotonic() + seconds
+                self.shortcuts.hold()
                 try:
                     if self._explanation.has_to_begin_again:
                         self._finish_all()
                         self._explanation.begin_again(self._until)
                         epoch = self._explanation.epoch
+                        self.shortcuts.set_epoch(epoch)
                     return function()
                 finally:
+                    self.shortcuts.release()
                     self._has_turn, self._until = None, None
         except BaseException as error:
             if threading.get_ident() == self._worker:  # the program will see it when it waits
@@ -204,8 +220,11 @@ class Runner:
             raise cause from None
 
     def _finish_all(self) -> None:
+        """Here no thread begins a call, because this one has the turn."""
         if self._ticket is not None:
             self._ticket.wait(None)
+        while self._executor is not None and self._executor.busy():  # another thread's, that took a shortcut
+            sleep(0.0001)
 
     def _pool_is_busy(self) -> bool:
         return self._last is not None and not self._last.done()
@@ -216,7 +235,9 @@ class Runner:
                 from concurrent.futures import ThreadPoolExecutor  # takes time to import, and not all need it
 
                 self._pool = ThreadPoolExecutor(1, "unisono")
+            self.shortcuts.hold()
             future = self._last = self._pool.submit(self._work, function)
+            future.add_done_callback(lambda _: self.shortcuts.release())
             return future
 
     def _work(self, function: Callable[[], T]) -> T:
@@ -236,6 +257,14 @@ class Runner:
             check.compare()
         self._wait_for(self._issue(request, site, later=False))
 
+    def _note(self, request: Collective, ready: Prepared) -> None:
+        """The next call with such arguments takes the shortcut."""
+        _, source, target, _, seconds = request
+        kind = self.flight.number_of(ready.kind)
+        sizes = source.values.nbytes, target.values.nbytes
+        addresses = source.address, target.address
+        self.shortcuts.note(ready.plan, addresses[0], sizes[0], addresses[1], sizes[1], seconds, kind, ready.nbytes)
+
     def _wait_for(self, ticket: Ticket | None) -> None:
         if ticket is not None:
             ticket.wait(None)
@@ -250,6 +279,8 @@ class Runner:
         ticket = self._hand_over(ready, source, target, request.deadline, site, later=later)
         if isinstance(request, Collective):
             self.used[str(ready.kind)] += 1
+            if source is request.source:
+                self._note(request, ready)
         if ticket is not None:
             self._ticket = ticket
             keep(ticket, (source, target))
@@ -297,6 +328,19 @@ class Runner:
         program = self._preparation.programs.between(to, origin)
         plan = LinkPlan(program, sizes, nowhere, nowhere, *Arithmetic(array.code, 0), array.code, pairwise=True)
         return Prepared(Kind(request.name, dtype=array.dtype), int(sizes.sum()), plan)
+
+
+def _fail(runner: weakref.ref[Runner], method: Any, ticket: Ticket, epoch: int) -> NoReturn:
+    """Raise what a call has to raise that took a shortcut and failed."""
+    try:
+        ticket.rethrow()
+    except BaseException as error:
+        alive = runner()
+        cause = alive.explain(error, method.__name__, epoch) if alive else error
+        if cause is error:
+            raise
+        raise cause from None
+    raise AssertionError("it failed")
 
 
 def _failed(error: UnisonoError) -> Future[Any]:

@@ -35,6 +35,14 @@ class Sites:
             return UNKNOWN
         return self._numbers.get(id(frame.f_code) + frame.f_lasti) or self._find(frame)
 
+    def at(self, code: CodeType, instruction: int) -> int:
+        """The number of a line, if it is outside of unisono."""
+        return UNKNOWN if _is_ours(code) else self._numbers.get(id(code) + instruction) or self._add(code, instruction)
+
+    def above(self, frame: FrameType) -> int:
+        """The number of the line outside of unisono that a frame of ours was called from."""
+        return self._find(frame)
+
     def name(self, number: int) -> str:
         """file:line, or nothing if the line is not known."""
         if number == UNKNOWN:
@@ -44,7 +52,7 @@ class Sites:
 
     def _find(self, start: FrameType) -> int:
         frame: FrameType | None = start
-        while frame is not None and frame.f_code.co_filename.startswith(PACKAGE):
+        while frame is not None and _is_ours(frame.f_code):
             frame = frame.f_back
         if frame is None:
             return UNKNOWN
@@ -59,6 +67,10 @@ class Sites:
             number = len(self._places)
             self._numbers[id(code) + instruction] = number
             return number
+
+
+def _is_ours(code: CodeType) -> bool:
+    return code.co_filename.startswith(PACKAGE)
 
 
 def _line(code: CodeType, instruction: int) -> int:

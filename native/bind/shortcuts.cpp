@@ -1,0 +1,267 @@
+#include "bind/shortcuts.hpp"
+
+#include <nanobind/stl/unordered_map.h>
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+
+#include "bind/bind.hpp"
+#include "bind/interpreter.hpp"
+
+namespace nb = nanobind;
+
+namespace unisono::bind {
+
+namespace {
+
+constexpr std::size_t most_known = 1024;
+constexpr std::size_t most_alike = 16;  // in the size of their arrays; deadlines, for one, may be ever new
+constexpr std::size_t none = ~std::size_t{0};
+
+/// What an array has to have in common with an earlier one.
+struct Form {
+    std::string format;
+    std::vector<Py_ssize_t> shape;
+    bool is_written;
+
+    bool fits(const Py_buffer& buffer) const {
+        return static_cast<std::size_t>(buffer.ndim) == shape.size() && !(is_written && buffer.readonly) &&
+               std::equal(shape.begin(), shape.end(), buffer.shape) && format == buffer.format;
+    }
+};
+
+/// Equal to itself for ever, and to nothing else that matters.
+bool is_constant(PyObject* value) {
+    return value == Py_None || PyBool_Check(value) || PyUnicode_CheckExact(value) ||
+           PyLong_CheckExact(value) || PyFloat_CheckExact(value);
+}
+
+bool is_equal(PyObject* one, PyObject* other) {
+    return one == other ||
+           (Py_TYPE(one) == Py_TYPE(other) && PyObject_RichCompareBool(one, other, Py_EQ) == 1);
+}
+
+std::size_t key_of(const Arguments& arguments, const Views& views) {
+    std::size_t key = std::hash<const void*>()(arguments.method);
+    const auto mix = [&](std::size_t more) { key = key * 0x9E3779B97F4A7C15 + more; };
+    mix(arguments.values.size());
+    mix(arguments.named());
+    for (const auto& [argument, buffer] : views.seen()) mix(static_cast<std::size_t>(buffer->len));
+    return key;
+}
+
+Array array_of(const Py_buffer& buffer) {
+    return {static_cast<std::byte*>(buffer.buf), static_cast<std::size_t>(buffer.len)};
+}
+
+bool overlap(const Array& one, const Array& other) {
+    return one.address < other.address + other.size && other.address < one.address + one.size;
+}
+
+bool is_same(const Array& one, const Array& other) {
+    return one.address == other.address && one.size == other.size;
+}
+
+/// Which of the arrays it is; nothing if it is none of them, but has no bytes anyway.
+std::optional<std::size_t> which(const Views& views, const Array& array, bool last) {
+    std::optional<std::size_t> found;
+    for (std::size_t i = 0; i < views.seen().size(); ++i)
+        if (is_same(array_of(*views.seen()[i].buffer), array) && (last || !found)) found = i;
+    if (!found && array.size == 0) return none;
+    return found;
+}
+
+}  // namespace
+
+struct Shortcuts::Known {
+    nb::object method;
+    std::vector<nb::object> names;
+    std::vector<nb::object> constants;  // by argument; nothing where an array stands
+    std::vector<Form> forms;            // of the arrays
+    std::size_t source;                 // array
+    std::size_t target;                 // array
+    std::size_t result;                 // argument
+    bool in_place;
+    Recipe recipe;
+    // The last line that made this call.
+    PyObject* code = nullptr;
+    int instruction = 0;
+    std::uint32_t site = 0;
+
+    bool fits(const Arguments& arguments, const Views& views) const {
+        if (arguments.method != method.ptr() || arguments.values.size() != constants.size() ||
+            arguments.named() != names.size() || views.seen().size() != forms.size())
+            return false;
+        for (std::size_t i = 0; i < names.size(); ++i)
+            if (PyTuple_GET_ITEM(arguments.names, static_cast<Py_ssize_t>(i)) != names[i].ptr()) return false;
+        for (std::size_t i = 0; i < constants.size(); ++i)
+            if (constants[i].is_valid() && !is_equal(constants[i].ptr(), arguments.values[i])) return false;
+        for (std::size_t i = 0; i < forms.size(); ++i) {
+            const auto& [argument, buffer] = views.seen()[i];
+            if (constants[argument].is_valid() || !forms[i].fits(*buffer)) return false;
+        }
+        return in_place == (source == target || is_same(in(views), out(views))) &&
+               (in_place || !overlap(in(views), out(views)));
+    }
+    Array in(const Views& views) const {
+        return source == none ? Array{} : array_of(*views.seen()[source].buffer);
+    }
+    Array out(const Views& views) const {
+        return target == none ? Array{} : array_of(*views.seen()[target].buffer);
+    }
+};
+
+std::shared_ptr<Shortcuts::Known> Shortcuts::find(const Arguments& arguments, const Views& views) const {
+    const auto [first, last] = known_.equal_range(key_of(arguments, views));
+    for (auto each = first; each != last; ++each)
+        if (each->second->fits(arguments, views)) return each->second;
+    return nullptr;
+}
+
+std::optional<nb::object> Shortcuts::make(const Arguments& arguments) {
+    if (!is_open() || known_.empty()) return {};
+    Views views;
+    if (!views.open(arguments)) return {};
+    const auto known = find(arguments, views);
+    if (!known) return {};
+    const auto ready = request(*known, views);
+    const auto epoch = epoch_;
+    std::exception_ptr failure;
+    if (!run(known->recipe.plan, ready, failure)) return {};
+    ++uses_[ready.label.kind];
+    if (failure) {
+        fail_(nb::borrow(arguments.method), Held<Ticket>{Ticket::failed(std::move(failure))}, epoch);
+    }
+    return nb::borrow(known->result == none ? Py_None : arguments.values[known->result]);
+}
+
+/// False if others are under way.
+bool Shortcuts::run(const AnyPlan& plan, const Request& request, std::exception_ptr& failure) const {
+    const auto turn = core_.calls->try_begin();
+    if (!turn) return false;
+    try {
+        PythonThread thread;
+        std::visit([&](const auto& each) { core_.executor->run(*each, request, thread); }, plan);
+    } catch (...) {
+        failure = std::current_exception();
+    }
+    return true;
+}
+
+std::shared_ptr<Ticket> Shortcuts::start(const Arguments& arguments) {
+    if (!is_open() || known_.empty()) return {};
+    Views views;
+    if (!views.open(arguments)) return {};
+    const auto known = find(arguments, views);
+    if (!known) return {};
+    auto ready = request(*known, views);
+    ready.in_background = true;
+    ++uses_[ready.label.kind];
+    return std::visit(
+        [&](const auto& plan) {
+            return core_.calls->start([executor = core_.executor, plan, ready] {
+                Caller nobody;
+                executor->run(*plan, ready, nobody);
+            });
+        },
+        known->recipe.plan);
+}
+
+Request Shortcuts::request(Known& known, const Views& views) const {
+    Request ready{known.in(views), known.out(views), after(known.recipe.seconds), known.recipe.label};
+    ready.label.site = line(known);
+    return ready;
+}
+
+/// The line of the program that makes the call, which is mostly that of the last time.
+std::uint32_t Shortcuts::line(Known& known) const {
+    const nb::object frame =
+        nb::steal(reinterpret_cast<PyObject*>(PyThreadState_GetFrame(PyThreadState_Get())));
+    if (!frame.is_valid()) return 0;
+    auto* const raw = reinterpret_cast<PyFrameObject*>(frame.ptr());
+    const nb::object code = nb::steal(reinterpret_cast<PyObject*>(PyFrame_GetCode(raw)));
+    const int instruction = PyFrame_GetLasti(raw);
+    if (code.ptr() == known.code && instruction == known.instruction) return known.site;
+    // The sites keep the code object, so no other one gets its address.
+    const auto site = nb::cast<std::uint32_t>(sites_.attr("at")(code, instruction));
+    if (site == 0) return nb::cast<std::uint32_t>(sites_.attr("above")(frame));
+    known.code = code.ptr();
+    known.instruction = instruction;
+    return known.site = site;
+}
+
+void Shortcuts::learn(const Arguments& arguments, PyObject* result) {
+    const auto lesson = std::exchange(lesson_, {});
+    if (!lesson || lesson->by != std::this_thread::get_id()) return;
+    Views views;
+    if (!views.open(arguments)) return;
+    const auto source = which(views, lesson->in, false), target = which(views, lesson->out, true);
+    if (!source || !target) return;
+    auto known = std::make_shared<Known>();
+    known->method = nb::borrow(arguments.method);
+    for (std::size_t i = 0; i < arguments.named(); ++i)
+        known->names.push_back(nb::borrow(PyTuple_GET_ITEM(arguments.names, static_cast<Py_ssize_t>(i))));
+    known->result = none;
+    for (std::size_t i = 0; i < arguments.values.size(); ++i) {
+        PyObject* const value = arguments.values[i];
+        if (!is_array(value) && !is_constant(value)) return;
+        known->constants.push_back(is_array(value) ? nb::object() : nb::borrow(value));
+        if (is_array(value) && value == result) known->result = i;
+    }
+    if (known->result == none && result != Py_None) return;
+    for (std::size_t i = 0; i < views.seen().size(); ++i) {
+        const auto& buffer = *views.seen()[i].buffer;
+        known->forms.push_back({buffer.format, {buffer.shape, buffer.shape + buffer.ndim}, i == *target});
+    }
+    known->source = *source;
+    known->target = *target;
+    known->in_place = *source == *target || is_same(lesson->in, lesson->out);
+    known->recipe = lesson->recipe;
+    const auto key = key_of(arguments, views);
+    if (known_.count(key) >= most_alike) return;
+    if (known_.size() >= most_known) known_.clear();
+    known_.emplace(key, std::move(known));
+}
+
+namespace {
+
+template <class Plan>
+void bind_note(nb::class_<Shortcuts>& type) {
+    type.def(
+        "note",
+        [](Shortcuts& self, const Held<const Plan>& plan, std::uintptr_t in, std::size_t in_bytes,
+           std::uintptr_t out, std::size_t out_bytes, double deadline, std::uint32_t kind,
+           std::uint64_t bytes) {
+            self.note({{plan.value, deadline, {kind, 0, bytes}},
+                       {reinterpret_cast<std::byte*>(in), in_bytes},
+                       {reinterpret_cast<std::byte*>(out), out_bytes},
+                       std::this_thread::get_id()});
+        },
+        nb::arg("plan"), nb::arg("source"), nb::arg("source_bytes"), nb::arg("target"),
+        nb::arg("target_bytes"), nb::arg("deadline"), nb::arg("kind"), nb::arg("bytes"),
+        nb::sig(std::is_same_v<Plan, LinkPlan>
+                    ? "def note(self, plan: LinkPlan, source: int, source_bytes: int, target: int, "
+                      "target_bytes: int, deadline: float, kind: int, bytes: int) -> None"
+                    : "def note(self, plan: SharedPlan, source: int, source_bytes: int, target: int, "
+                      "target_bytes: int, deadline: float, kind: int, bytes: int) -> None"),
+        "What the call was made of that the method under way has made.");
+}
+
+}  // namespace
+
+void shortcuts(nb::module_& module) {
+    nb::class_<Shortcuts> type(module, "Shortcuts", "Calls that are made again without deciding anything.");
+    bind_note<LinkPlan>(type);
+    bind_note<SharedPlan>(type);
+    type.def(nb::init<const Core&, nb::object, nb::object>(), nb::arg("executor"), nb::arg("sites"),
+             nb::arg("fail"))
+        .def("hold", &Shortcuts::hold, "Until it is released, all calls are for Python to decide.")
+        .def("release", &Shortcuts::release)
+        .def("close", &Shortcuts::close, "Makes no more calls, and lets go of the executor.")
+        .def("forget", &Shortcuts::forget, "All calls have to be learnt anew.")
+        .def("set_epoch", &Shortcuts::set_epoch, nb::arg("epoch"), "Of the calls from here on.")
+        .def("uses", &Shortcuts::uses, "How often each kind of call was made here.");
+}
+
+}  // namespace unisono::bind
