@@ -80,18 +80,28 @@ void plans(nb::module_& module) {
             "__init__",
             [](HeldSharedPlan* self, const HeldSharedProgram& program, const Sizes& sizes,
                const Sizes& offsets, const Sizes& staged, std::uint64_t window, std::uint64_t windows,
-               bool tiny, bool may_stage, std::size_t stage_bytes, int dtype, int op, double factor,
-               std::int64_t divisor, std::uint64_t fingerprint) {
-                SharedPlan plan{program.value,  copied(sizes), copied(offsets),
-                                copied(staged), window,        windows,
-                                tiny,           may_stage,     arithmetic(dtype, op, factor, divisor),
+               std::uint64_t stage_step, std::uint64_t stage_turns, bool tiny, bool may_stage,
+               std::size_t stage_bytes, int dtype, int op, double factor, std::int64_t divisor,
+               std::uint64_t fingerprint) {
+                SharedPlan plan{program.value,
+                                copied(sizes),
+                                copied(offsets),
+                                copied(staged),
+                                window,
+                                windows,
+                                stage_step,
+                                stage_turns,
+                                tiny,
+                                may_stage,
+                                arithmetic(dtype, op, factor, divisor),
                                 fingerprint};
                 plan.check(stage_bytes);
                 new (self) HeldSharedPlan{std::make_shared<const SharedPlan>(std::move(plan))};
             },
             nb::arg("program"), nb::arg("sizes"), nb::arg("offsets"), nb::arg("staged"), nb::arg("window"),
-            nb::arg("windows"), nb::arg("tiny"), nb::arg("may_stage"), nb::arg("stage_bytes"),
-            nb::arg("dtype"), nb::arg("op"), nb::arg("factor"), nb::arg("divisor"), nb::arg("fingerprint"));
+            nb::arg("windows"), nb::arg("stage_step"), nb::arg("stage_turns"), nb::arg("tiny"),
+            nb::arg("may_stage"), nb::arg("stage_bytes"), nb::arg("dtype"), nb::arg("op"), nb::arg("factor"),
+            nb::arg("divisor"), nb::arg("fingerprint"));
 }
 
 }  // namespace unisono::bind

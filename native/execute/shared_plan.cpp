@@ -17,7 +17,9 @@ void SharedPlan::check(std::size_t stage_bytes) const {
     if (windows == 0 || window % element != 0 ||
         windows * static_cast<std::uint64_t>(program->steps()) > Moment::most_steps)
         throw std::invalid_argument("windows do not fit the program");
-    const auto room = tiny ? sizeof(Line::stage) : stage_bytes;
+    if (stage_turns == 0 || stage_step > stage_bytes / stage_turns)
+        throw std::invalid_argument("places do not fit the stage");
+    const auto room = tiny ? sizeof(Line::stage) : stage_step;
     for (const auto size : sizes)
         if (size > window * windows || size % element != 0)
             throw std::invalid_argument("a block does not fit its windows");

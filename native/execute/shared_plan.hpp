@@ -19,10 +19,16 @@ struct SharedPlan {
     std::vector<std::uint64_t> staged;   // of the places, in their owners' stages
     std::uint64_t window;                // as much of each block is worked on at a time
     std::uint64_t windows;
-    bool tiny;       // all stages fit on the boards' lines
-    bool may_stage;  // arrays that are not shared are copied to the stage
+    std::uint64_t stage_step;   // bytes of a stage that a call uses, the same for all ranks
+    std::uint64_t stage_turns;  // calls take so many places of a stage, in turn: see stage_offset
+    bool tiny;                  // all stages fit on the boards' lines
+    bool may_stage;             // arrays that are not shared are copied to the stage
     Arithmetic arithmetic;
     std::uint64_t fingerprint;  // of everything that all ranks have to agree on
+
+    /// Where in its stage a call works. Memory that was not used for a while is no longer in the cache of the
+    /// core that read it last: to write there takes half the time.
+    std::uint64_t stage_offset(std::uint64_t call) const { return call / 2 % stage_turns * stage_step; }
 
     /// std::invalid_argument if the parts do not fit each other, or a stage of this size.
     void check(std::size_t stage_bytes) const;

@@ -14,7 +14,7 @@ namespace unisono {
 namespace {
 
 /// Bytes that are combined before their results are copied on: they are still in the cache then.
-constexpr std::size_t chunk = 64 * 1024;
+constexpr std::size_t chunk = 128 * 1024;
 
 /// Bytes of a copy in one piece. Who leaves a call waits for it.
 constexpr std::size_t longest_copy = 4 * 1024 * 1024;
@@ -200,7 +200,8 @@ Access SharedRun::access(std::int32_t number) const {
 
 std::byte* SharedRun::stage_of(int rank) const {
     const auto& inbox = rank == rank_ ? *neighbours_.own : *neighbours_.ranks[index(rank)].inbox;
-    return plan_.tiny ? inbox.board().line(gate_.call()).stage.data() : inbox.stage(gate_.call()).data();
+    if (plan_.tiny) return inbox.board().line(gate_.call()).stage.data();
+    return inbox.stage(gate_.call()).data() + plan_.stage_offset(gate_.call());
 }
 
 /// A peer may be broken: what it says is checked.

@@ -71,6 +71,7 @@ def make_plan(
         return None
     align = WORD if windows.tiny else LINE
     stages = [starts(np.minimum(each, windows.nbytes), align) for each in sizes]
+    step = max(needed(each, windows.nbytes, align) for each in sizes)
     ranks, areas, numbers, entry = program.places.T
     staged = np.array([stages[r][e] if 0 <= e < len(entries[r]) else 0 for r, e in zip(ranks, entry, strict=True)])
     offsets = np.zeros(len(ranks), np.int64)
@@ -85,6 +86,8 @@ def make_plan(
         staged.astype(np.uint64),
         windows.nbytes,
         windows.number,
+        step,
+        max(1, sharing.stage_bytes // step) if step else 1,
         windows.tiny,
         may_stage,
         sharing.stage_bytes,
