@@ -511,7 +511,7 @@ class Communicator:
         if out is None:
             raise ConfigError("scatter needs out= on ranks other than the root: they cannot know what will arrive")
         target = writable(out)
-        return target, target
+        return target.like((0,)), target
 
     def _rows(self, x: Any) -> Array:
         array = readable(x)

@@ -16,7 +16,7 @@ from ..schedule.layout import Layout
 
 LINE = 64  # bytes of a cache line
 TINY, WORD = 32, 8  # bytes of a stage on a board's line, and what its entries start at multiples of
-SMALL = 16 << 10
+SMALL = 1 << 20
 """Arrays of up to so many bytes go through the stage even if others could use them directly: system calls cost more."""
 
 MOST_STEPS = 1 << 20  # as in native/transport/shm/board.hpp
