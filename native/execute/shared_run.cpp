@@ -7,6 +7,7 @@
 #include "base/error.hpp"
 #include "execute/fence.hpp"
 #include "execute/program.hpp"
+#include "reduce/stream.hpp"
 #include "transport/shm/other_process.hpp"
 
 namespace unisono {
@@ -18,6 +19,9 @@ constexpr std::size_t chunk = 128 * 1024;
 
 /// Bytes of a copy in one piece. Who leaves a call waits for it.
 constexpr std::size_t longest_copy = 4 * 1024 * 1024;
+
+/// Of a result that lies apart from the operands.
+constexpr std::size_t too_large_for_caches = 4 * 1024 * 1024;
 
 bool is_in(const SharedPlace& place, Area area) { return place.area == static_cast<std::int32_t>(area); }
 
@@ -32,7 +36,8 @@ SharedRun::SharedRun(Neighbours& neighbours, int rank, const SharedPlan& plan, c
       in_(request.in),
       out_(request.out),
       traffic_(traffic),
-      gate_(neighbours, rank, plan.fingerprint, waiting) {
+      gate_(neighbours, rank, plan.fingerprint, waiting),
+      streams_(in_.address != out_.address && std::max(in_.size, out_.size) >= too_large_for_caches) {
     for (const auto peer : program_.awaited()) waiting.recorder.expect(peer);
     for (const auto peer : program_.used()) waiting.recorder.only_send_to(peer);
 }
@@ -118,7 +123,7 @@ void SharedRun::combine(const SharedInstruction& combine) {
     for (const auto& each : targets)
         if (each.rank != rank_) add(traffic_.sent[index(each.rank)], bytes);
     const bool needs_no_buffer =
-        all.size() == 2 && (all[0].pointer != nullptr || (all[1].pointer != nullptr && !all[1].is_callers));
+        !streams_ && all.size() == 2 && (all[0].pointer != nullptr || (all[1].pointer != nullptr && !all[1].is_callers));
     const auto step = needs_no_buffer ? longest_copy : chunk;
     for (std::size_t offset = 0; offset < bytes; offset += step)
         combine_chunk(sources, targets, offset, std::min(step, bytes - offset));
@@ -132,7 +137,7 @@ void SharedRun::combine_chunk(std::span<const Access> sources, std::span<const A
     const std::byte* result = nullptr;
     if (sources.size() == 1) {
         const auto& source = sources.front();
-        if (source.pointer == nullptr && targets.size() == 1 && local != targets.end())
+        if (source.pointer == nullptr && targets.size() == 1 && local != targets.end() && !streams_)
             return read(source, offset, {local->pointer + offset, bytes});
         result = bytes_at(source, offset, bytes, 0);
     } else {
@@ -140,7 +145,8 @@ void SharedRun::combine_chunk(std::span<const Access> sources, std::span<const A
         operands.clear();
         for (const auto& source : sources)
             operands.push_back(bytes_at(source, offset, bytes, operands.size()));
-        auto* const into = local != targets.end() ? local->pointer + offset : buffer(sources.size());
+        auto* const into =
+            local != targets.end() && !streams_ ? local->pointer + offset : buffer(sources.size());
         combine_many(plan_.arithmetic.op, plan_.arithmetic.dtype, into, operands,
                      bytes / size_of(plan_.arithmetic.dtype));
         result = into;
@@ -253,7 +259,8 @@ void SharedRun::store(const Access& access, std::size_t offset, const std::byte*
     if (access.pointer == nullptr)
         naming(access.rank, [&] { write_to(access.process, access.address + offset, {from, bytes}); });
     else
-        std::memcpy(access.pointer + offset, from, bytes);
+        streams_ ? stream(access.pointer + offset, from, bytes)
+                 : static_cast<void>(std::memcpy(access.pointer + offset, from, bytes));
 }
 
 /// A rank that has given up the call may have changed its array while it was read.

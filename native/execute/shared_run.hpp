@@ -64,6 +64,7 @@ class SharedRun {
     Array out_;
     Traffic traffic_;
     Gate gate_;
+    bool streams_;  // results past the caches
     bool stages_input_ = false;
     bool stages_output_ = false;
     std::uint64_t window_ = 0;

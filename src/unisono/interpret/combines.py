@@ -1,7 +1,8 @@
 """From a schedule to what is combined into where, by ranks that can use each other's memory.
 
 A reduction is done by the rank that receives, with all operands of a round at once; a copy by the rank that sends,
-along with the combine that made the block. A block that is read and written in one round is kept in a slot first.
+along with the combine that made the block. Where one rank only sends and the other only receives, the one that has
+less to do copies, or both in turn. A block that is read and written in one round is kept in a slot first.
 """
 
 from __future__ import annotations
@@ -56,16 +57,26 @@ class Combining:
         self.holder: dict[Home, Combine] = {}  # the last step that had a block's present value in its hands
         self.touched: dict[tuple[int, int, int], int] = {}  # location -> the last step that read or wrote it
         self.promised = [promised(schedule, rank) for rank in range(schedule.p)]
+        self.sends = [0] * schedule.p  # blocks that are copied from this rank
+        self.receives = [0] * schedule.p  # and to it
 
     def run(self) -> None:
         programs = [self.schedule.program(rank) for rank in range(self.schedule.p)]
         self.rounds = len(programs[0])
+        self.count_copies(programs)
         if self.in_place:
             self.keep_inputs(programs)
         for number, round_ in enumerate(zip(*programs, strict=True)):
             self.round = number
             self.enter(round_)
         self.finish()
+
+    def count_copies(self, programs: list[list[tuple[Operation, ...]]]) -> None:
+        for rank, rounds in enumerate(programs):
+            for operation in (operation for round_ in rounds for operation in round_):
+                if isinstance(operation, Get) and operation.how == COPY:
+                    self.receives[rank] += int(operation.span.count)
+                    self.sends[int(operation.source)] += int(operation.span.count)
 
     def location(self, home: Home) -> tuple[int, int, int]:
         """What two homes have in common if writing to one changes the other."""
@@ -114,7 +125,7 @@ class Combining:
         operands = [own]
         for home, how in gets:
             if how == COPY:
-                self.push(block, home, target)
+                self.copy(block, home, target)
                 operands = [target]
             elif how == REDUCE_AFTER:
                 operands.append(home)
@@ -141,6 +152,16 @@ class Combining:
             for block in np.flatnonzero(self.promised[rank]).tolist():
                 if (rank, DATA, block) not in self.homes:
                     self.push(block, Home(rank, Area.IN, block), Home(rank, Area.OUT, block))
+
+    def copy(self, block: int, source: Home, target: Home) -> None:
+        """From one rank to another."""
+        sender, receiver = source.rank, target.rank
+        one_way = not self.receives[sender] and not self.sends[receiver] and source.area == Area.IN
+        more, less = self.sends[sender], self.receives[receiver]
+        if one_way and (more > less or (more == less and block % 2 == 0)):
+            self.add(receiver, block, [source], target)
+        else:
+            self.push(block, source, target)
 
     def push(self, block: int, source: Home, target: Home) -> None:
         """A copy by its owner: along with the step that made the block, unless the target was used since then."""
