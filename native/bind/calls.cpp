@@ -22,6 +22,7 @@ bool wait(const HeldTicket& ticket, std::optional<double> seconds) {
     if (ticket.value->done()) return true;
     const auto until = seconds ? after(*seconds) : Clock::time_point::max();
     const WithoutInterpreter elsewhere;
+    if (!seconds) ticket.value->help();
     return ticket.value->wait([&] {
         check_signals();
         return Clock::now() < until;

@@ -83,13 +83,15 @@ template <class Plan>
 nb::object run(const Core& core, const Held<const Plan>& plan, std::uintptr_t in, std::size_t in_bytes,
                std::uintptr_t out, std::size_t out_bytes, double deadline, std::uint32_t kind,
                std::uint32_t site, std::uint64_t bytes, bool later) {
-    const Request request{{reinterpret_cast<std::byte*>(in), in_bytes},
-                          {reinterpret_cast<std::byte*>(out), out_bytes},
-                          after(deadline),
-                          {kind, site, bytes},
-                          later};
-    auto call = [executor = core.executor, plan = plan.value, request, caller = std::this_thread::get_id()] {
+    Request request{{reinterpret_cast<std::byte*>(in), in_bytes},
+                    {reinterpret_cast<std::byte*>(out), out_bytes},
+                    after(deadline),
+                    {kind, site, bytes},
+                    Clock::now()};
+    auto call = [executor = core.executor, plan = plan.value, request,
+                 caller = std::this_thread::get_id()](bool in_background) mutable {
         AnyThread thread(caller);
+        request.in_background = in_background;
         executor->run(*plan, request, thread);
     };
     std::shared_ptr<Ticket> ticket;

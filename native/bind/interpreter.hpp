@@ -13,8 +13,8 @@
 
 namespace unisono::bind {
 
-inline Clock::time_point after(double seconds) {
-    return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+inline Clock::time_point after(double seconds, Clock::time_point now = Clock::now()) {
+    return now + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
 }
 
 inline bool interpreter_ends() {

@@ -133,7 +133,7 @@ std::optional<nb::object> Shortcuts::make(const Arguments& arguments) {
     if (failure) {
         fail_(nb::borrow(arguments.method), Held<Ticket>{Ticket::failed(std::move(failure))}, epoch);
     }
-    return nb::borrow(known->result == none ? Py_None : arguments.values[known->result]);
+    return result_of(*known, arguments);
 }
 
 /// False if others are under way.
@@ -149,27 +149,35 @@ bool Shortcuts::run(const AnyPlan& plan, const Request& request, std::exception_
     return true;
 }
 
-std::shared_ptr<Ticket> Shortcuts::start(const Arguments& arguments) {
+std::optional<Shortcuts::Started> Shortcuts::start(const Arguments& arguments) {
     if (!is_open() || known_.empty()) return {};
     Views views;
     if (!views.open(arguments)) return {};
     const auto known = find(arguments, views);
     if (!known) return {};
     auto ready = request(*known, views);
-    ready.in_background = true;
     ++uses_[ready.label.kind];
-    return std::visit(
+    auto ticket = std::visit(
         [&](const auto& plan) {
-            return core_.calls->start([executor = core_.executor, plan, ready] {
-                Caller nobody;
-                executor->run(*plan, ready, nobody);
+            return core_.calls->start([executor = core_.executor, plan, ready,
+                                       starter = std::this_thread::get_id()](bool in_background) mutable {
+                AnyThread thread(starter);
+                ready.in_background = in_background;
+                executor->run(*plan, ready, thread);
             });
         },
         known->recipe.plan);
+    return Started{std::move(ticket), result_of(*known, arguments)};
+}
+
+nb::object Shortcuts::result_of(const Known& known, const Arguments& arguments) {
+    return nb::borrow(known.result == none ? Py_None : arguments.values[known.result]);
 }
 
 Request Shortcuts::request(Known& known, const Views& views) const {
-    Request ready{known.in(views), known.out(views), after(known.recipe.seconds), known.recipe.label};
+    const auto now = Clock::now();
+    Request ready{known.in(views), known.out(views), after(known.recipe.seconds, now), known.recipe.label,
+                  now};
     ready.label.site = line(known);
     return ready;
 }
@@ -226,6 +234,27 @@ void Shortcuts::learn(const Arguments& arguments, PyObject* result) {
 
 namespace {
 
+/// Arguments that Python has collected, as a method gets them.
+class Collected {
+  public:
+    Collected(nb::handle method, const nb::args& arguments, const nb::kwargs& options)
+        : method_(method),
+          names_(nb::steal<nb::tuple>(PyTuple_New(static_cast<Py_ssize_t>(options.size())))) {
+        for (const auto& value : arguments) values_.push_back(value.ptr());
+        Py_ssize_t at = 0;
+        for (const auto& [name, value] : options) {
+            PyTuple_SET_ITEM(names_.ptr(), at++, Py_NewRef(name.ptr()));
+            values_.push_back(value.ptr());
+        }
+    }
+    Arguments arguments() const { return {method_.ptr(), values_, names_.ptr()}; }
+
+  private:
+    nb::handle method_;
+    nb::tuple names_;
+    std::vector<PyObject*> values_;
+};
+
 template <class Plan>
 void bind_note(nb::class_<Shortcuts>& type) {
     type.def(
@@ -256,6 +285,28 @@ void shortcuts(nb::module_& module) {
     bind_note<SharedPlan>(type);
     type.def(nb::init<const Core&, nb::object, nb::object>(), nb::arg("executor"), nb::arg("sites"),
              nb::arg("fail"))
+        .def(
+            "start",
+            [](Shortcuts& self, nb::handle method, const nb::args& arguments, const nb::kwargs& options) {
+                const Collected collected(method, arguments, options);
+                auto started = self.start(collected.arguments());
+                if (!started) return nb::object(nb::none());
+                return nb::object(nb::make_tuple(Held<Ticket>{std::move(started->ticket)}, started->result));
+            },
+            nb::sig("def start(self, method: object, /, *arguments: object, **options: object) "
+                    "-> tuple[Ticket, object] | None"),
+            "Starts the call, if it is known; its result is that, later.")
+        .def(
+            "learn",
+            [](Shortcuts& self, nb::handle method, nb::handle result, const nb::args& arguments,
+               const nb::kwargs& options) {
+                const Collected collected(method, arguments, options);
+                self.learn(collected.arguments(), result.ptr());
+            },
+            nb::sig(
+                "def learn(self, method: object, result: object, /, *arguments: object, **options: object) "
+                "-> None"),
+            "The call that was noted last has this result.")
         .def("hold", &Shortcuts::hold, "Until it is released, all calls are for Python to decide.")
         .def("release", &Shortcuts::release)
         .def("close", &Shortcuts::close, "Makes no more calls, and lets go of the executor.")

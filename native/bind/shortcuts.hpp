@@ -48,8 +48,12 @@ class Shortcuts {
     /// The call's result, if it was made. Throws what its failure raises.
     std::optional<nanobind::object> make(const Arguments& arguments);
 
-    /// The ticket of the call, if it was started.
-    std::shared_ptr<Ticket> start(const Arguments& arguments);
+    struct Started {
+        std::shared_ptr<Ticket> ticket;
+        nanobind::object result;  // when it is through
+    };
+    /// Nothing if it was not started.
+    std::optional<Started> start(const Arguments& arguments);
 
     /// What a slow call was made of, and with which arguments and result.
     void note(Lesson lesson) { lesson_ = std::move(lesson); }
@@ -74,6 +78,7 @@ class Shortcuts {
     std::shared_ptr<Known> find(const Arguments& arguments, const Views& views) const;
     bool is_open() const { return holds_ == 0 && core_.executor && core_.executor->is_whole(); }
     std::uint32_t line(Known& known) const;
+    static nanobind::object result_of(const Known& known, const Arguments& arguments);
     Request request(Known& known, const Views& views) const;
     bool run(const AnyPlan& plan, const Request& request, std::exception_ptr& failure) const;
 

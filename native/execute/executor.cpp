@@ -93,7 +93,8 @@ template <class Go>
 void Executor::run(const Arithmetic& arithmetic, Request request, std::uint64_t sequence, Go go) {
     origin_.require("this communicator");
     if (broken_) throw_broken();
-    Recording recording(*recorder_, request.label, sequence);
+    const auto now = request.in_background ? Clock::now() : request.made;
+    Recording recording(*recorder_, request.label, sequence, now);
     if (arithmetic.factor != 1) request.in = premultiplied(arithmetic, request.in);
     try {
         go(request);

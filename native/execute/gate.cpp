@@ -42,20 +42,25 @@ void Gate::enter(Whereabouts in, Whereabouts out) {
     for (int peer = 0; call_ > 1 && peer < static_cast<int>(neighbours_.ranks.size()); ++peer)
         if (peer != rank_ && neighbour(peer).known < before)
             wait_until(peer, neighbour(peer).inbox->board().line(call_ - 1), before);
-    // Relaxed: the first signal of this call releases them.
+    in_ = in;
+    out_ = out;
+}
+
+/// With the first signal, not earlier: others look at the line all the time, and take it away in between.
+void Gate::tell_about_the_call() {
+    has_told_ = true;
+    // Relaxed: the store to `progress` that follows releases them.
     line_.fingerprint.store(fingerprint_, std::memory_order_relaxed);
-    line_.in.store(in.bits(), std::memory_order_relaxed);
-    line_.out.store(out.bits(), std::memory_order_relaxed);
+    line_.in.store(in_.bits(), std::memory_order_relaxed);
+    line_.out.store(out_.bits(), std::memory_order_relaxed);
 }
 
 void Gate::signal(std::uint64_t step) {
+    if (!has_told_) tell_about_the_call();
+    has_signalled_ = true;
     // Releases what this rank did; sequentially consistent because the bell asks for that.
     line_.progress.store(Moment::of(call_, step), std::memory_order_seq_cst);
     neighbours_.own->board().bell.ring();
-}
-
-bool Gate::has_signalled() const {
-    return line_.progress.load(std::memory_order_relaxed) >= Moment::of(call_, 1);
 }
 
 void Gate::wait_for(int peer, std::uint64_t step) {
@@ -99,7 +104,7 @@ void Gate::wait_until(int peer, const Line& line, std::uint64_t moment) {
 }
 
 void Gate::give_the_core_away_until(int peer, const Line& line, std::uint64_t moment) {
-    const auto since = Clock::now();
+    const auto since = waiting_.recorder.wait_began();
     const auto& [spins, spin_time, yields, yield_time] = waiting_.patience;
     for (int yield = 0; yield < yields || Clock::now() - since < yield_time; ++yield) {
         ::sched_yield();
@@ -118,6 +123,7 @@ void Gate::give_the_core_away_until(int peer, const Line& line, std::uint64_t mo
 
 /// Two ranks may wait for each other's first signal, because they make different calls: each has to see that.
 void Gate::show_that_it_has_entered() {
+    if (!has_told_) tell_about_the_call();
     // Releases the fingerprint to compare().
     if (!has_signalled()) line_.progress.store(Moment::of(call_, 0), std::memory_order_release);
 }

@@ -29,7 +29,7 @@ class Gate {
 
     /// This rank has come to a step; steps count from 1. Step 0 is told by who waits for long: see look_up.
     void signal(std::uint64_t step);
-    bool has_signalled() const;
+    bool has_signalled() const { return has_signalled_; }
 
     /// Returns when the peer has come to a step. Mismatch if it is in another call.
     void wait_for(int peer, std::uint64_t step);
@@ -43,6 +43,7 @@ class Gate {
     void wait_until(int peer, const Line& line, std::uint64_t moment);
     void give_the_core_away_until(int peer, const Line& line, std::uint64_t moment);
     void show_that_it_has_entered();
+    void tell_about_the_call();
     void look_up(int peer, const Line& line, std::uint64_t moment);
     bool reached(int peer, const Line& line, std::uint64_t moment);
     Neighbour& neighbour(int peer) const { return neighbours_.ranks[static_cast<std::size_t>(peer)]; }
@@ -53,6 +54,10 @@ class Gate {
     Waiting waiting_;
     std::uint64_t call_;
     Line& line_;
+    Whereabouts in_ = Whereabouts::address(nullptr);
+    Whereabouts out_ = Whereabouts::address(nullptr);
+    bool has_told_ = false;
+    bool has_signalled_ = false;
 };
 
 }  // namespace unisono

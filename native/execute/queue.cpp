@@ -1,5 +1,6 @@
 #include "execute/queue.hpp"
 
+#include <sched.h>
 #include <sys/eventfd.h>
 
 #include <chrono>
@@ -12,14 +13,34 @@ namespace unisono {
 namespace {
 
 constexpr auto between_looks = std::chrono::milliseconds(20);
+constexpr int yields_before_sleep = 100;
 
 }  // namespace
+
+struct Ticket::Queue {
+    struct Started {
+        CallQueue::Call call;
+        std::shared_ptr<Ticket> ticket;
+    };
+
+    mutable std::mutex mutex;
+    std::condition_variable news;
+    bool busy = false;  // somebody runs a call
+    bool has_thread = false;
+    bool closing = false;
+    std::deque<Started> waiting;
+
+    bool may_run() const { return !busy && !waiting.empty(); }
+    void run_next(std::unique_lock<std::mutex>& lock, bool in_background);
+};
 
 bool Ticket::done() const { return done_.load(std::memory_order_acquire); }
 
 bool Ticket::wait(const std::function<bool()>& look_up) const {
     if (done()) return true;
     origin_.require("this call");
+    // A wake-up from sleep takes as long as many short calls.
+    for (int yield = 0; yield < yields_before_sleep && !done(); ++yield) ::sched_yield();
     std::unique_lock lock(mutex_);
     while (!done_) {
         if (ended_.wait_for(lock, between_looks, [this] { return done(); })) break;
@@ -35,6 +56,13 @@ std::shared_ptr<Ticket> Ticket::failed(std::exception_ptr failure) {
     auto ticket = std::make_shared<Ticket>();
     ticket->finish(std::move(failure));
     return ticket;
+}
+
+void Ticket::help() const {
+    const auto queue = queue_.lock();
+    if (!queue || !origin_.is_here()) return;
+    std::unique_lock lock(queue->mutex);
+    while (!done() && queue->may_run()) queue->run_next(lock, false);
 }
 
 void Ticket::rethrow() const {
@@ -58,20 +86,6 @@ void Ticket::notify(Fd event) {
     else
         events_.push_back(std::move(event));
 }
-
-struct CallQueue::State {
-    struct Started {
-        Call call;
-        std::shared_ptr<Ticket> ticket;
-    };
-
-    mutable std::mutex mutex;
-    std::condition_variable news;
-    bool busy = false;  // somebody runs a call
-    bool has_thread = false;
-    bool closing = false;
-    std::deque<Started> waiting;
-};
 
 CallQueue::CallQueue() : state_(std::make_shared<State>()) {}
 
@@ -105,7 +119,7 @@ CallQueue::Turn::~Turn() {
 
 std::shared_ptr<Ticket> CallQueue::run_or_start(Call call) {
     if (const auto turn = try_begin()) {
-        call();
+        call(false);
         return nullptr;
     }
     return start(std::move(call));
@@ -119,33 +133,40 @@ std::shared_ptr<Ticket> CallQueue::start(Call call) {
 
 std::shared_ptr<Ticket> CallQueue::enqueue(const std::shared_ptr<State>& state, Call call) {
     if (!std::exchange(state->has_thread, true)) std::thread([state] { work(state); }).detach();
-    state->waiting.push_back({std::move(call), std::make_shared<Ticket>()});
+    const auto ticket = std::make_shared<Ticket>();
+    ticket->queue_ = state;
+    state->waiting.push_back({std::move(call), ticket});
     state->news.notify_all();
-    return state->waiting.back().ticket;
+    return ticket;
 }
 
 void CallQueue::work(const std::shared_ptr<State>& state) {
     std::unique_lock lock(state->mutex);
     for (;;) {
-        state->news.wait(lock, [&] { return !state->busy && (state->closing || !state->waiting.empty()); });
+        state->news.wait(lock, [&] { return state->may_run() || (state->closing && !state->busy); });
         if (state->waiting.empty()) return;
-        State::Started next = std::move(state->waiting.front());
-        state->waiting.pop_front();
-        state->busy = true;
-        lock.unlock();
-        std::exception_ptr failure;
-        try {
-            next.call();
-        } catch (...) {
-            failure = std::current_exception();
-        }
-        next.call = nullptr;  // may be the last one to know the queue, whose end takes the lock
-        lock.lock();
-        state->busy = false;  // first: who has waited for the ticket finds an idle queue
-        lock.unlock();
-        next.ticket->finish(failure);
-        lock.lock();
+        state->run_next(lock, true);
     }
+}
+
+void Ticket::Queue::run_next(std::unique_lock<std::mutex>& lock, bool in_background) {
+    Started next = std::move(waiting.front());
+    waiting.pop_front();
+    busy = true;
+    lock.unlock();
+    std::exception_ptr failure;
+    try {
+        next.call(in_background);
+    } catch (...) {
+        failure = std::current_exception();
+    }
+    next.call = nullptr;  // may be the last one to know the queue, whose end takes the lock
+    lock.lock();
+    busy = false;  // first: who has waited for the ticket finds an idle queue
+    if (!in_background && (closing || !waiting.empty())) news.notify_all();
+    lock.unlock();
+    next.ticket->finish(failure);
+    lock.lock();
 }
 
 }  // namespace unisono

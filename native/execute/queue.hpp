@@ -22,6 +22,10 @@ class Ticket {
     /// Waits for the end of the call, looking up in between; false if that says to wait no longer.
     bool wait(const std::function<bool()>& look_up) const;
 
+    /// Runs the call, and those before it, in this thread, unless another one does: to be woken by that takes
+    /// longer than a short call.
+    void help() const;
+
     /// Of a call that has ended.
     static std::shared_ptr<Ticket> failed(std::exception_ptr failure);
 
@@ -31,10 +35,13 @@ class Ticket {
     /// Writes to an eventfd when the call ends, or now if it has.
     void notify(Fd event);
 
+    struct Queue;
+
   private:
     friend class CallQueue;
     void finish(std::exception_ptr failure);
 
+    std::weak_ptr<Queue> queue_;
     mutable std::mutex mutex_;
     mutable std::condition_variable ended_;
     Origin origin_;
@@ -48,8 +55,9 @@ class Ticket {
 /// has to exist until it is through.
 class CallQueue {
   public:
-    using Call = std::function<void()>;
-    struct State;
+    /// Is told whether it runs in the background, on a thread of the queue.
+    using Call = std::function<void(bool in_background)>;
+    using State = Ticket::Queue;
 
     CallQueue();
     CallQueue(const CallQueue&) = delete;

@@ -123,7 +123,8 @@ void SharedRun::combine(const SharedInstruction& combine) {
     for (const auto& each : targets)
         if (each.rank != rank_) add(traffic_.sent[index(each.rank)], bytes);
     const bool needs_no_buffer =
-        !streams_ && all.size() == 2 && (all[0].pointer != nullptr || (all[1].pointer != nullptr && !all[1].is_callers));
+        !streams_ && all.size() == 2 &&
+        (all[0].pointer != nullptr || (all[1].pointer != nullptr && !all[1].is_callers));
     const auto step = needs_no_buffer ? longest_copy : chunk;
     for (std::size_t offset = 0; offset < bytes; offset += step)
         combine_chunk(sources, targets, offset, std::min(step, bytes - offset));

@@ -57,9 +57,9 @@ Recorder::Entry* Recorder::entries_of(std::uint64_t number) const {
     return &entries_[number % calls_kept * ranks_];
 }
 
-void Recorder::begin(const Label& label, std::uint64_t sequence) {
+void Recorder::begin(const Label& label, std::uint64_t sequence, Clock::time_point now) {
     const std::uint64_t number = *begun_;
-    began_ = Clock::now();
+    began_ = now;
     auto& slot = slots_[number % calls_kept];
     slot.generation = 0;
     slot.sequence = sequence;

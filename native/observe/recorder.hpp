@@ -59,7 +59,7 @@ class Recorder {
     Recorder& operator=(const Recorder&) = delete;
     ~Recorder();
 
-    void begin(const Label& label, std::uint64_t sequence);
+    void begin(const Label& label, std::uint64_t sequence, Clock::time_point now);
     void end(Outcome outcome);
 
     /// The call that has begun gets frames from this peer, or only sends to it.
@@ -78,6 +78,9 @@ class Recorder {
     /// The wait is not over, but what it has taken so far counts: a reader shall see it.
     void update_wait(Clock::time_point now);
     void end_wait();
+
+    /// When the wait began that is under way, or the last one.
+    Clock::time_point wait_began() const { return wait_began_; }
 
     /// When the call that is under way began.
     Clock::time_point began() const { return began_; }
@@ -119,8 +122,9 @@ class Recorder {
 /// A call on record from here to the end of the scope: failed, unless it is said to have succeeded.
 class Recording {
   public:
-    Recording(Recorder& recorder, const Label& label, std::uint64_t sequence) : recorder_(recorder) {
-        recorder.begin(label, sequence);
+    Recording(Recorder& recorder, const Label& label, std::uint64_t sequence, Recorder::Clock::time_point now)
+        : recorder_(recorder) {
+        recorder.begin(label, sequence, now);
     }
     Recording(const Recording&) = delete;
     Recording& operator=(const Recording&) = delete;

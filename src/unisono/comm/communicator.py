@@ -137,15 +137,21 @@ class Communicator:
         if self._runner.closed:
             raise ConfigError(f"{call} cannot be started: this communicator is closed")
         explain = partial(self._runner.explain, call=call, epoch=self._runner.epoch)
-        steps = steps_of(function)
+        steps, method = steps_of(function), getattr(type(self), call)
+        if steps and (known := self._runner.start_known(method, arguments, options)):
+            ticket, result = known
+            return Handle(Started(ticket, lambda: result), call, explain)
         if steps is None:
             several = self._runner.start_several(partial(function, *arguments, **options))
             return Handle(Submitted(several), call, explain)
         rest = steps(self, *arguments, **options)
         try:
-            started = self._runner.start(next(rest))
+            request = next(rest)
         except StopIteration as end:
             return Handle(Done(end.value), call, explain)
+        started = self._runner.start(request)
+        if isinstance(request, Collective) and isinstance(started, Ticket) and request.target.origin is not None:
+            self._shortcuts.learn(method, request.target.origin, *arguments, **options)
         finish = partial(finished, rest)
         pending = Started(started, finish) if isinstance(started, Ticket) else Submitted(started, finish)
         return Handle(pending, call, explain)

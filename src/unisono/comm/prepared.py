@@ -89,7 +89,14 @@ class Preparation:
 
     def _schedule(self, call: Call, nbytes: int) -> Schedule:
         if call.algorithm is None:
-            return select(call.collective, self.size, nbytes, call.root, reproducible=call.reproducible)
+            return select(
+                call.collective,
+                self.size,
+                nbytes,
+                call.root,
+                reproducible=call.reproducible,
+                shares_memory=self._sharing is not None,
+            )
         if call.reproducible and not is_reproducible(call.collective, call.algorithm, self.size):
             raise ConfigError(
                 f"{call.algorithm} does not reduce from rank 0 to the last one after the other, so it cannot be "

@@ -12,9 +12,7 @@ from ..interpret.lower import NOWHERE, Area, Kind, lower
 from ..interpret.share import SharedProgram, share
 from ..schedule.ir import Ints
 from ..schedule.schedule import Schedule
-
-MOST_MESSAGES = 4096
-"""Schedules with more messages run over links: to share memory, each rank has to look at the messages of all."""
+from ..tune.select import MOST_MESSAGES
 
 
 class Ready(NamedTuple):

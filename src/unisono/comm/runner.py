@@ -156,6 +156,16 @@ class Runner:
                 self._turn.release()
         return self._submit(lambda: self.in_turn(lambda: self._run(request, site), request.name, request.deadline))
 
+    def start_known(
+        self, method: Any, arguments: tuple[Any, ...], options: dict[str, Any]
+    ) -> tuple[Ticket, Any] | None:
+        """Likewise, if such a call was made before; gives its result, too, which is that when it has run."""
+        started = self.shortcuts.start(method, *arguments, **options)
+        if started is not None:
+            self._ticket = started[0]
+            keep(started[0], (arguments, options))
+        return started
+
     def start_several(self, function: Callable[[], T]) -> Future[T]:
         """Run a function, which makes calls, after all that was started before."""
         site = self.flight.sites.caller(depth=3)

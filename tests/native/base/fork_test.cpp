@@ -162,19 +162,19 @@ void a_queue_with_calls_under_way_neither_hangs_in_the_child_nor_stops_in_the_pa
     auto queue = std::make_unique<CallQueue>();
     std::promise<void> go;
     std::atomic<bool> runs = false;
-    auto ticket = queue->start([&, ready = go.get_future().share()] {
+    auto ticket = queue->start([&, ready = go.get_future().share()](bool) {
         runs = true;
         ready.wait();
     });
     while (!runs) std::this_thread::yield();
-    const auto later = queue->start([] {});
+    const auto later = queue->start([](bool) {});
     std::thread waits([&] { later->wait([] { return true; }); });
     in_a_child([&] {
         expect(!queue->busy() && !ticket->done(), "a queue that does nothing here");
         expect_refusal([&] { ticket->wait([] { return true; }); });
         expect_refusal([&] { ticket->notify(any_descriptor()); });
-        expect_refusal([&] { queue->start([] {}); });
-        expect_refusal([&] { queue->run_or_start([] {}); });
+        expect_refusal([&] { queue->start([](bool) {}); });
+        expect_refusal([&] { queue->run_or_start([](bool) {}); });
         queue.reset();
         ticket.reset();
     });

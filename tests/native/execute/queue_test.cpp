@@ -20,7 +20,7 @@ bool forever() { return true; }
 void an_idle_queue_runs_a_call_in_the_callers_thread() {
     CallQueue queue;
     std::thread::id where;
-    expect(queue.run_or_start([&] { where = std::this_thread::get_id(); }) == nullptr, "no ticket");
+    expect(queue.run_or_start([&](bool) { where = std::this_thread::get_id(); }) == nullptr, "no ticket");
     expect(where == std::this_thread::get_id(), "the caller's thread");
 }
 
@@ -29,9 +29,9 @@ void started_calls_run_in_order_on_another_thread() {
     std::vector<int> order;  // no lock: that is the queue's promise
     std::promise<void> go;
     std::vector<std::shared_ptr<unisono::Ticket>> tickets;
-    tickets.push_back(queue.start([&, ready = go.get_future().share()] { ready.wait(); }));
-    for (int i = 0; i < 100; ++i) tickets.push_back(queue.start([&, i] { order.push_back(i); }));
-    tickets.push_back(queue.run_or_start([&] { order.push_back(100); }));
+    tickets.push_back(queue.start([&, ready = go.get_future().share()](bool) { ready.wait(); }));
+    for (int i = 0; i < 100; ++i) tickets.push_back(queue.start([&, i](bool) { order.push_back(i); }));
+    tickets.push_back(queue.run_or_start([&](bool) { order.push_back(100); }));
     expect(tickets.back() != nullptr, "a call behind others to be started, too");
     expect(!tickets.back()->done(), "nothing done before the first one is");
     int looks = 0;
@@ -44,8 +44,8 @@ void started_calls_run_in_order_on_another_thread() {
 
 void a_failure_is_kept_for_who_waits_and_stops_nobody_else() {
     CallQueue queue;
-    const auto bad = queue.start([] { throw std::runtime_error("bad"); });
-    const auto good = queue.start([] {});
+    const auto bad = queue.start([](bool) { throw std::runtime_error("bad"); });
+    const auto good = queue.start([](bool) {});
     expect(bad->wait(forever) && good->wait(forever), "both to end");
     good->rethrow();
     try {
@@ -55,18 +55,18 @@ void a_failure_is_kept_for_who_waits_and_stops_nobody_else() {
         expect(std::string(error.what()) == "bad", "what was thrown");
     }
     try {
-        queue.run_or_start([] { throw std::runtime_error("here"); });
+        queue.run_or_start([](bool) { throw std::runtime_error("here"); });
         expect(false, "the failure at once");
     } catch (const std::runtime_error&) {
     }
-    expect(queue.run_or_start([] {}) == nullptr, "the queue to be idle again");
+    expect(queue.run_or_start([](bool) {}) == nullptr, "the queue to be idle again");
 }
 
 void calls_go_on_when_their_queue_has_ended_also_if_they_are_the_last_to_know_it() {
     auto queue = std::make_shared<CallQueue>();
     std::atomic<int> ran = 0;
     std::vector<std::shared_ptr<unisono::Ticket>> tickets;
-    for (int i = 0; i < 10; ++i) tickets.push_back(queue->start([&ran, queue] { ++ran; }));
+    for (int i = 0; i < 10; ++i) tickets.push_back(queue->start([&ran, queue](bool) { ++ran; }));
     queue.reset();
     for (const auto& ticket : tickets) ticket->wait(forever);
     expect(ran == 10, "all calls to run");
@@ -80,7 +80,7 @@ void callers_from_several_threads_take_turns() {
         for (int i = 0; i < 4; ++i)
             threads.emplace_back([&] {
                 for (int j = 0; j < 200; ++j)
-                    if (const auto ticket = queue.run_or_start([&] { ++sum; })) ticket->wait(forever);
+                    if (const auto ticket = queue.run_or_start([&](bool) { ++sum; })) ticket->wait(forever);
             });
     }
     expect(sum == 800, "every call to run, one at a time");

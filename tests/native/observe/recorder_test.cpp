@@ -31,7 +31,7 @@ namespace {
 void a_call_is_kept_with_all_that_is_known_of_it() {
     Recorder recorder(4);
     {
-        Recording recording(recorder, {.kind = 7, .site = 8, .bytes = 4096}, 41);
+        Recording recording(recorder, {.kind = 7, .site = 8, .bytes = 4096}, 41, Recorder::Clock::now());
         recorder.expect(3);
         recorder.expect(1);
         recorder.only_send_to(2);
@@ -57,7 +57,7 @@ void a_call_is_kept_with_all_that_is_known_of_it() {
 void a_call_that_is_left_by_an_exception_has_failed() {
     Recorder recorder(2);
     try {
-        const Recording recording(recorder, {}, 0);
+        const Recording recording(recorder, {}, 0, Recorder::Clock::now());
         throw 1;
     } catch (int) {
     }
@@ -66,7 +66,7 @@ void a_call_that_is_left_by_an_exception_has_failed() {
 
 void only_the_first_frame_of_a_peer_counts() {
     Recorder recorder(2);
-    const Recording recording(recorder, {}, 0);
+    const Recording recording(recorder, {}, 0, Recorder::Clock::now());
     recorder.expect(1);
     recorder.arrived(1);
     const auto first = recorder.calls_since(0)[0].peers[0].arrived;
@@ -78,7 +78,7 @@ void only_the_first_frame_of_a_peer_counts() {
 void waits_are_charged_to_who_was_awaited() {
     Recorder recorder(3);
     {
-        const Recording recording(recorder, {}, 0);
+        const Recording recording(recorder, {}, 0, Recorder::Clock::now());
         recorder.expect(1);
         recorder.expect(2);
         recorder.begin_wait();
@@ -101,7 +101,7 @@ void waits_are_charged_to_who_was_awaited() {
     const auto totals = recorder.waited();
     expect(totals[0] == 0 && totals[1] == peers[0].waited && totals[2] == peers[1].waited, "totals");
     {
-        const Recording recording(recorder, {}, 1);
+        const Recording recording(recorder, {}, 1, Recorder::Clock::now());
         recorder.expect(2);
     }
     expect(recorder.calls_since(1)[0].peers[0].waited == 0, "a new call to begin at nothing");
@@ -110,7 +110,7 @@ void waits_are_charged_to_who_was_awaited() {
 
 void who_has_not_come_is_awaited_rather_than_who_may_wait_for_it() {
     Recorder recorder(5);
-    const Recording recording(recorder, {}, 0);
+    const Recording recording(recorder, {}, 0, Recorder::Clock::now());
     for (const int peer : {1, 2, 3}) recorder.expect(peer);
     recorder.only_send_to(4);
     recorder.arrived(1);
@@ -133,7 +133,7 @@ void the_last_calls_are_kept() {
     Recorder recorder(2);
     const std::uint64_t calls = 3 * Recorder::calls_kept + 5;
     for (std::uint64_t call = 0; call < calls; ++call) {
-        Recording recording(recorder, {.bytes = call}, call);
+        Recording recording(recorder, {.bytes = call}, call, Recorder::Clock::now());
         recording.succeed();
     }
     const auto kept = recorder.calls_since(0);
@@ -151,7 +151,7 @@ void a_reader_sees_whole_calls_while_they_are_made() {
     std::jthread writer([&](const std::stop_token& stop) {
         for (std::uint64_t call = 0; !stop.stop_requested(); ++call) {
             const auto number = static_cast<std::uint32_t>(call);
-            Recording recording(recorder, {number, number, call}, call);
+            Recording recording(recorder, {number, number, call}, call, Recorder::Clock::now());
             recorder.expect(call % 2 == 0 ? 1 : 2);
             recorder.arrived(call % 2 == 0 ? 1 : 2);
             recording.succeed();
@@ -183,7 +183,7 @@ void writing_allocates_nothing() {
     Recorder recorder(4);
     const auto before = allocations.load();
     for (std::uint64_t call = 0; call < 2 * Recorder::calls_kept; ++call) {
-        Recording recording(recorder, {}, call);
+        Recording recording(recorder, {}, call, Recorder::Clock::now());
         for (const int peer : {1, 2, 3}) recorder.expect(peer);
         for (const int peer : {1, 2, 3}) recorder.arrived(peer);
         recorder.begin_wait();
