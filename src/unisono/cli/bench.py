@@ -1,0 +1,131 @@
+"""``unisono bench``: our collectives against those of others."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .. import config
+from ..bench.cells import plan_cells
+from ..bench.contestants import OURS, Contestant, Unisono, choose_peers
+from ..bench.install import install
+from ..bench.peers import NAMES
+from ..bench.plot import draw
+from ..bench.ratios import summary
+from ..bench.reference import read_reference
+from ..bench.results import Results, from_json
+from ..bench.rounds import Turn, run_rounds
+from ..errors import ConfigError
+from ..launcher.job import check_ranks
+from ..values import nearest, whole
+from .scores import show_scores
+from .units import parse_bytes
+
+SIZES = "8,1KiB,32KiB,256KiB,1MiB,16MiB,64MiB"
+LINKS = ("auto", "shm", "staged", "tcp")
+ARRAYS = {"ordinary": "unisono", "empty": "unisono empty()"}
+
+
+def bench(
+    against: Annotated[str, typer.Option(metavar="PEERS", help="Some of gloo,openmpi,mpich,impi; or none.")] = "",
+    collective: Annotated[str, typer.Option(metavar="NAMES", help="allreduce,broadcast,…,barrier")] = "allreduce",
+    variant: Annotated[str | None, typer.Option(help="in-place, oop (out of place) or fresh.")] = None,
+    sizes: Annotated[str, typer.Option(help="Of the whole vector, such as 8,1KiB,64MiB.")] = SIZES,
+    ranks: Annotated[str, typer.Option(metavar="NUMBERS", help="How many ranks, such as 2,4,8.")] = "2,4",
+    links: Annotated[str, typer.Option(help="auto, shm, staged or tcp; with tcp the peers use TCP, too.")] = "auto",
+    arrays: Annotated[str, typer.Option(metavar="KINDS", help="Of ours: ordinary,empty.")] = "",
+    rounds: Annotated[int, typer.Option(help="How often everybody runs.")] = 9,
+    budget: Annotated[float, typer.Option(help="Seconds for the calls of one cell in one round.")] = 0.3,
+    deadline: Annotated[float, typer.Option(help="Seconds for all cells of one contestant in one round.")] = 120.0,
+    peers: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Where the peers are installed; or set UNISONO_PEERS.")
+    ] = None,
+    install_to: Annotated[
+        Path | None, typer.Option("--install", metavar="DIR", help="Install the peers there, and do no more.")
+    ] = None,
+    reference: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The peers' figures on this machine when it is quiet.")
+    ] = None,
+    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw to this .png, .svg or .pdf.")] = None,
+    source: Annotated[
+        Path | None, typer.Option("--from", metavar="FILE", help="Show what --json printed before; run nothing.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON: every figure of every round.")] = False,
+) -> int:
+    """Run us and the peers on the same sizes in turns; print the ratio of our time to the best peer's."""
+    names = [] if against == "none" else _words(against) or list(NAMES)
+    if install_to:
+        install(names, install_to, tell=lambda line: print(line, file=sys.stderr))
+        return 0
+    known = read_reference(reference) if reference else None
+    if source:
+        results = from_json(_read(source), str(source))
+    else:
+        if links not in LINKS:
+            raise ConfigError(f"--links {links!r}: valid is one of {', '.join(LINKS)}{nearest(links, LINKS)}")
+        _check_numbers(rounds, budget, deadline)
+        counts = [whole("--ranks", text, low=1) for text in _words(ranks)]
+        for count in counts:
+            check_ranks(count, "--ranks")
+        cells = plan_cells(_words(collective), variant, counts, [parse_bytes(text) for text in _words(sizes)])
+        found, missing = choose_peers(names, links, peers or config.peers_directory())
+        for name, line in missing.items():
+            print(f"unisono: {name} is not installed: {line}", file=sys.stderr)
+        ours = _ours(arrays, links)
+        results = Results(
+            links=links, rounds=rounds, budget=budget, ours=ours, peers=[one.name for one in found], missing=missing
+        )
+        contestants: list[Contestant] = [*(Unisono(name, links) for name in ours), *found]
+        run_rounds(contestants, cells, results, deadline=deadline, tell=_teller(results))
+        if sys.stderr.isatty():
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
+    if plot:
+        draw(results, plot)
+    if as_json:
+        print(results.to_json(summary(results)))
+    else:
+        show_scores(results, known)
+    return 130 if results.interrupted else int(any(one.contestant in OURS for one in results.failures))
+
+
+def _words(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def _ours(arrays: str, links: str) -> list[str]:
+    """Over TCP nothing is shared, so that arrays are alike."""
+    kinds = _words(arrays) or (["ordinary"] if links == "tcp" else list(ARRAYS))
+    for kind in kinds:
+        if kind not in ARRAYS:
+            raise ConfigError(f"--arrays {kind!r}: valid is some of {', '.join(ARRAYS)}{nearest(kind, tuple(ARRAYS))}")
+    return [ARRAYS[kind] for kind in kinds]
+
+
+def _check_numbers(rounds: int, budget: float, deadline: float) -> None:
+    if rounds < 1:
+        raise ConfigError(f"--rounds {rounds}: a run has 1 round or more; the nearest is 1")
+    if not 0 < budget < deadline:
+        raise ConfigError(f"--budget {budget:g}: write seconds above 0 and below the --deadline of {deadline:g}")
+
+
+def _teller(results: Results) -> Callable[[Turn], None]:
+    """On a terminal, one line that says whose turn it is. It changes between turns only: a clock would disturb them."""
+    if not sys.stderr.isatty():
+        return lambda turn: None
+
+    def tell(turn: Turn) -> None:
+        text = f"round {turn.round + 1} of {results.rounds}, {turn.ranks} ranks: {turn.contestant.name}"
+        print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
+
+    return tell
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"--from {path}: {error.strerror}") from error
