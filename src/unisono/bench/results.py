@@ -70,7 +70,8 @@ class Results:
 
     def to_json(self, summary: list[dict[str, Any]]) -> str:
         """Everything; the summary is for who reads it, and not read back."""
-        return json.dumps({"format": FORMAT, **asdict(self), "summary": summary}, indent=1, ensure_ascii=False)
+        values = {"format": FORMAT, **asdict(self), "summary": summary}
+        return "{\n" + ",\n".join(f'"{name}": {_lines(value)}' for name, value in values.items()) + "\n}"
 
 
 def from_json(text: str, name: str) -> Results:
@@ -85,6 +86,13 @@ def from_json(text: str, name: str) -> Results:
     except (ValueError, KeyError, TypeError) as error:
         raise ConfigError(f"{name} is not what `unisono bench --json` prints: {error}") from error
     return Results(**known)
+
+
+def _lines(value: Any) -> str:
+    """A line for each figure, instead of for each of its parts."""
+    if not isinstance(value, list) or not value:
+        return json.dumps(value, ensure_ascii=False)
+    return "[\n " + ",\n ".join(json.dumps(one, ensure_ascii=False) for one in value) + "\n]"
 
 
 def describe_machine() -> str:

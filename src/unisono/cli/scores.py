@@ -10,11 +10,10 @@ from rich.table import Table
 from rich.text import Text
 
 from ..bench.bandwidth import bandwidths
-from ..bench.cells import Cell
 from ..bench.ratios import Standing, standings
 from ..bench.reference import TOLERANCE, Reference, deviations
 from ..bench.results import Failure, Results
-from .units import format_bytes
+from ..bench.wording import name_size, name_time
 
 MOST_DEVIATIONS = 6
 
@@ -24,7 +23,7 @@ def show_scores(results: Results, reference: Reference | None) -> None:
     console = Console(width=None if sys.stdout.isatty() else 160, highlight=False)
     found = standings(results)
     for (title, ranks), some in groupby(_in_order(found), lambda one: (one.cell.title, one.cell.ranks)):
-        console.print(f"\n{title}, {ranks} rank{'s' * (ranks > 1)}, float32 sum, links {results.links}", style="bold")
+        console.print(f"\n{title}, {ranks} rank{'s' * (ranks > 1)}, float32, links {results.links}", style="bold")
         console.print(_table(list(some), results))
     for line in [*_notes(results, found), *_failures(results.failures)]:
         console.print(line, markup=False, soft_wrap=True)
@@ -55,7 +54,7 @@ def _table(some: list[Standing], results: Results) -> Table:
         for number, one in enumerate(ours):
             table.add_row(*_cells_of(one, first=number == 0), *(_times(peers) if number == 0 else []))
         if not ours:
-            table.add_row(Text(_size(cell)), *[Text()] * 7, *_times(peers))
+            table.add_row(Text(name_size(cell.nbytes)), *[Text()] * 7, *_times(peers))
     return table
 
 
@@ -63,28 +62,16 @@ def _cells_of(one: Standing, *, first: bool) -> list[Text]:
     bandwidth = [f"{each:.3g}" if one.cell.nbytes else "" for each in bandwidths(one.cell, one.time.median)]
     ratio = Text(f"{one.ratio.median:.2f}", style="green" if one.ratio.median < 1 else "red") if one.ratio else Text()
     quartiles = f"{one.ratio.lower:.2f} – {one.ratio.upper:.2f}" if one.ratio else ""
-    words = [_size(one.cell) if first else "", one.contestant, _time(one.time.median), *bandwidth]
+    words = [name_size(one.cell.nbytes) if first else "", one.contestant, name_time(one.time.median), *bandwidth]
     return [*map(Text, words), ratio, Text(quartiles), Text(one.algorithm or "")]
 
 
 def _times(peers: list[Standing | None]) -> list[Text]:
     best = min((one.time.median for one in peers if one), default=0.0)
     return [
-        Text(_time(one.time.median), style="bold" if one.time.median == best else "") if one else Text("–")
+        Text(name_time(one.time.median), style="bold" if one.time.median == best else "") if one else Text("–")
         for one in peers
     ]
-
-
-def _size(cell: Cell) -> str:
-    return format_bytes(cell.nbytes) if cell.nbytes else "–"
-
-
-def _time(microseconds: float) -> str:
-    """Three digits, with a unit."""
-    for unit, factor in (("s", 1e6), ("ms", 1e3)):
-        if microseconds >= 0.9995 * factor:  # else it would be shown as 1e+03
-            return f"{microseconds / factor:.3g} {unit}"
-    return f"{microseconds:.3g} µs"
 
 
 def _notes(results: Results, found: list[Standing]) -> list[str]:
@@ -122,8 +109,6 @@ def _quietness(found: list[Standing], reference: Reference, links: str) -> list[
     lines = [f"the machine is not quiet, or another one: {len(off)} of {compared} figures of peers are not {within}"]
     for one in sorted(off, key=lambda each: abs(each.factor - 1), reverse=True)[:MOST_DEVIATIONS]:
         cell = one.standing.cell
-        where = f"{cell.title}, {cell.ranks} ranks, {_size(cell)}"
-        lines.append(
-            f"    {one.standing.contestant}, {where}: {_time(one.standing.time.median)}, known {_time(one.known)}"
-        )
+        where = f"{one.standing.contestant}, {cell.title}, {cell.ranks} ranks, {name_size(cell.nbytes)}"
+        lines.append(f"    {where}: {name_time(one.standing.time.median)}, known {name_time(one.known)}")
     return lines
