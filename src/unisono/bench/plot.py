@@ -35,21 +35,27 @@ STYLE = {
 }
 
 
-def draw(results: Results, path: Path) -> None:
-    """Write a figure; the end of the file's name says of which kind."""
+def check_picture(path: Path) -> None:
+    """Refuse one that cannot be drawn before anything is measured for it."""
+    if not path.absolute().parent.is_dir():
+        raise ConfigError(f"--plot {path}: there is no directory {path.absolute().parent}")
     try:
-        matplotlib = import_module("matplotlib")
+        kinds = import_module("matplotlib.backend_bases").FigureCanvasBase.get_supported_filetypes()
     except ImportError as error:
         raise ConfigError(f"--plot {path} needs matplotlib: pip install 'unisono[bench]'") from error
-    found = standings(results)
-    if not found:
-        raise ConfigError(f"--plot {path}: there is nothing to draw")
-    with matplotlib.rc_context(STYLE):
-        figure = _figure(results, found)
+    if path.suffix.removeprefix(".") not in kinds:
+        raise ConfigError(f"--plot {path}: a picture ends with one of .{', .'.join(sorted(kinds))}")
+
+
+def draw(results: Results, path: Path) -> None:
+    """Write a figure; the end of the file's name says of which kind."""
+    check_picture(path)
+    with import_module("matplotlib").rc_context(STYLE):
+        figure = _figure(results, standings(results))
         try:
             figure.savefig(path, dpi=150, facecolor="white")
-        except (OSError, ValueError) as error:
-            raise ConfigError(f"--plot {path}: {error}") from error
+        except OSError as error:
+            raise ConfigError(f"--plot {path}: {error.strerror}") from error
 
 
 def _figure(results: Results, found: list[Standing]) -> Any:
@@ -65,15 +71,24 @@ def _figure(results: Results, found: list[Standing]) -> Any:
         for column, ranks in enumerate(counts):
             here = [one for one in found if (one.cell.title, one.cell.ranks) == (title, ranks)]
             panels = [grid[rows * band + row][column] for row in range(rows)]
-            panels[0].set_title(f"{title}, {ranks} rank{'s' * (ranks > 1)}", loc="left", fontweight="bold")
-            _draw_times(panels[0], here, results, label=column == 0)
-            if results.peers:
-                panels[0].tick_params(labelbottom=False)
-                _draw_ratios(panels[1], here, results, label=column == 0)
-                panels[1].set_xlim(panels[0].get_xlim())
-            panels[-1].set_xlabel("bytes of the vector" if any(one.cell.nbytes for one in here) else "")
+            _draw_panels(panels, here, results, label=column == 0)
     _explain(figure, grid, results)
     return figure
+
+
+def _draw_panels(panels: list[Any], here: list[Standing], results: Results, *, label: bool) -> None:
+    if not here:  # an interrupted run did not come so far
+        for panel in panels:
+            panel.set_visible(False)
+        return
+    cell = here[0].cell
+    panels[0].set_title(f"{cell.title}, {cell.ranks} rank{'s' * (cell.ranks > 1)}", loc="left", fontweight="bold")
+    _draw_times(panels[0], here, results, label=label)
+    if results.peers:
+        panels[0].tick_params(labelbottom=False)
+        _draw_ratios(panels[1], here, results, label=label)
+        panels[1].set_xlim(panels[0].get_xlim())
+    panels[-1].set_xlabel("bytes of the vector" if cell.nbytes else "")
 
 
 def _explain(figure: Any, grid: Any, results: Results) -> None:

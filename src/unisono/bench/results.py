@@ -46,6 +46,7 @@ class Failure:
     ranks: int
     what: str
     lines: list[str]  # the last that it wrote
+    given_up: bool = False  # on so many ranks it was not tried again
 
 
 @dataclass(kw_only=True)
@@ -56,7 +57,7 @@ class Results:
     rounds: int
     budget: float
     ours: list[str]
-    peers: list[str]
+    peers: list[str] = field(default_factory=list)
     missing: dict[str, str] = field(default_factory=dict)  # peer: how to install it
     machine: str = field(default_factory=lambda: describe_machine())
     measurements: list[Measurement] = field(default_factory=list)

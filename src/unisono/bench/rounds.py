@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -42,26 +42,33 @@ def run_rounds(
     tell: Callable[[Turn], None] = lambda turn: None,
 ) -> None:
     """Measure all cells and add to the results; Ctrl-C ends that, and what was found stays."""
-    by_ranks = {p: [cell for cell in cells if cell.ranks == p] for p in sorted({cell.ranks for cell in cells})}
     failed: Counter[tuple[str, int]] = Counter()
     with Arena() as arena:
         try:
-            for number in range(results.rounds):
-                for ranks, some in by_ranks.items():
-                    for contestant in rotated(contestants, number):
-                        place = contestant.name, ranks
-                        if failed[place] >= MOST_FAILURES:
-                            continue
-                        turn = Turn(number, ranks, contestant)
-                        tell(turn)
-                        failure = take_turn(arena, turn, some, results, deadline)
-                        failed[place] = failed[place] + 1 if failure else 0
+            for turn in turns(contestants, sorted({cell.ranks for cell in cells}), results.rounds):
+                place = turn.contestant.name, turn.ranks
+                if failed[place] >= MOST_FAILURES:
+                    continue
+                tell(turn)
+                here = [cell for cell in cells if cell.ranks == turn.ranks]
+                failure = take_turn(arena, turn, here, results, deadline)
+                failed[place] = failed[place] + 1 if failure else 0
+                if failure:
+                    results.failures.append(replace(failure, given_up=failed[place] == MOST_FAILURES))
         except KeyboardInterrupt:
             results.interrupted = True
 
 
-def take_turn(arena: Arena, turn: Turn, cells: Sequence[Cell], results: Results, deadline: float) -> bool:
-    """Whether it failed: then it is left out of the round with all cells, as those before the failure prove little."""
+def turns(contestants: Sequence[Contestant], ranks: Sequence[int], rounds: int) -> Iterator[Turn]:
+    """All of a run. Those that are compared follow each other."""
+    for number in range(rounds):
+        for count in ranks:
+            for contestant in rotated(contestants, number):
+                yield Turn(number, count, contestant)
+
+
+def take_turn(arena: Arena, turn: Turn, cells: Sequence[Cell], results: Results, deadline: float) -> Failure | None:
+    """One that fails is left out of the round with all cells, as those before the failure prove little."""
     out = arena.directory / "measurements"
     names = ",".join(f"{cell.collective}:{cell.variant}:{cell.nbytes}" for cell in cells)
     task = ("--cells", names, "--budget", str(results.budget), "--out", str(out))
@@ -71,10 +78,9 @@ def take_turn(arena: Arena, turn: Turn, cells: Sequence[Cell], results: Results,
         what = f"ended with {len(found)} of {len(cells)} results"
     if what:
         name = turn.contestant.name
-        results.failures.append(Failure(round=turn.round, contestant=name, ranks=turn.ranks, what=what, lines=lines))
-    else:
-        results.measurements += found
-    return bool(what)
+        return Failure(round=turn.round, contestant=name, ranks=turn.ranks, what=what, lines=lines)
+    results.measurements += found
+    return None
 
 
 def _read(path: Path, turn: Turn) -> list[Measurement]:

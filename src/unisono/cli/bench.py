@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from .. import config
-from ..bench.cells import plan_cells
-from ..bench.contestants import OURS, Contestant, Unisono, choose_peers
+from ..bench.cells import Cell, plan_cells
+from ..bench.contestants import OURS, Contestant, Other, Unisono, choose_peers
 from ..bench.install import install
 from ..bench.peers import NAMES
-from ..bench.plot import draw
+from ..bench.plot import check_picture, draw
 from ..bench.ratios import summary
 from ..bench.reference import read_reference
 from ..bench.results import Results, from_json
@@ -27,6 +26,7 @@ from .units import parse_bytes
 
 SIZES = "8,1KiB,32KiB,256KiB,1MiB,16MiB,64MiB"
 LINKS = ("auto", "shm", "staged", "tcp")
+SMALLEST = 4  # bytes
 ARRAYS = {"ordinary": "unisono", "empty": "unisono empty()"}
 
 
@@ -57,33 +57,23 @@ def bench(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON: every figure of every round.")] = False,
 ) -> int:
     """Run us and the peers on the same sizes in turns; print the ratio of our time to the best peer's."""
-    names = [] if against == "none" else _words(against) or list(NAMES)
+    names = [] if against == "none" else _words("--against", against or ",".join(NAMES))
     if install_to:
         install(names, install_to, tell=lambda line: print(line, file=sys.stderr))
         return 0
     known = read_reference(reference) if reference else None
+    if plot:
+        check_picture(plot)  # now, not after an hour
     if source:
         results = from_json(_read(source), str(source))
     else:
-        if links not in LINKS:
-            raise ConfigError(f"--links {links!r}: valid is one of {', '.join(LINKS)}{nearest(links, LINKS)}")
         _check_numbers(rounds, budget, deadline)
-        counts = [whole("--ranks", text, low=1) for text in _words(ranks)]
-        for count in counts:
-            check_ranks(count, "--ranks")
-        cells = plan_cells(_words(collective), variant, counts, [parse_bytes(text) for text in _words(sizes)])
-        found, missing = choose_peers(names, links, peers or config.peers_directory())
-        for name, line in missing.items():
-            print(f"unisono: {name} is not installed: {line}", file=sys.stderr)
         ours = _ours(arrays, links)
-        results = Results(
-            links=links, rounds=rounds, budget=budget, ours=ours, peers=[one.name for one in found], missing=missing
-        )
-        contestants: list[Contestant] = [*(Unisono(name, links) for name in ours), *found]
-        run_rounds(contestants, cells, results, deadline=deadline, tell=_teller(results))
-        if sys.stderr.isatty():
-            print("\r\033[K", end="", file=sys.stderr, flush=True)
-    if plot:
+        results = Results(links=links, rounds=rounds, budget=budget, ours=ours)
+        contestants: list[Contestant] = [*(Unisono(name, links) for name in ours), *_find(names, links, peers, results)]
+        cells = plan_cells(_words("--collective", collective), variant, _ranks(ranks), _sizes(sizes))
+        _run(contestants, cells, results, deadline)
+    if plot and results.measurements:
         draw(results, plot)
     if as_json:
         print(results.to_json(summary(results)))
@@ -92,17 +82,45 @@ def bench(
     return 130 if results.interrupted else int(any(one.contestant in OURS for one in results.failures))
 
 
-def _words(text: str) -> list[str]:
-    return [word.strip() for word in text.split(",") if word.strip()]
+def _words(option: str, text: str) -> list[str]:
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    if not words:
+        raise ConfigError(f"{option} {text!r}: write one, or several with commas between them")
+    return words
+
+
+def _ranks(text: str) -> list[int]:
+    counts = [whole("--ranks", word, low=1) for word in _words("--ranks", text)]
+    for count in counts:
+        check_ranks(count, "--ranks")
+    return counts
+
+
+def _sizes(text: str) -> list[int]:
+    sizes = [parse_bytes(word) for word in _words("--sizes", text)]
+    if small := [size for size in sizes if size < SMALLEST]:
+        raise ConfigError(f"--sizes {small[0]}: a vector has {SMALLEST} bytes, one float32, or more")
+    return sizes
 
 
 def _ours(arrays: str, links: str) -> list[str]:
     """Over TCP nothing is shared, so that arrays are alike."""
-    kinds = _words(arrays) or (["ordinary"] if links == "tcp" else list(ARRAYS))
+    if links not in LINKS:
+        raise ConfigError(f"--links {links!r}: valid is one of {', '.join(LINKS)}{nearest(links, LINKS)}")
+    kinds = _words("--arrays", arrays) if arrays else ["ordinary"] if links == "tcp" else list(ARRAYS)
     for kind in kinds:
         if kind not in ARRAYS:
             raise ConfigError(f"--arrays {kind!r}: valid is some of {', '.join(ARRAYS)}{nearest(kind, tuple(ARRAYS))}")
     return [ARRAYS[kind] for kind in kinds]
+
+
+def _find(names: list[str], links: str, directory: Path | None, results: Results) -> list[Other]:
+    """The peers that are installed; of the others it is said how that would be done."""
+    found, results.missing = choose_peers(names, links, directory or config.peers_directory())
+    results.peers = [one.name for one in found]
+    for name, line in results.missing.items():
+        print(f"unisono: {name} is not installed: {line}", file=sys.stderr)
+    return found
 
 
 def _check_numbers(rounds: int, budget: float, deadline: float) -> None:
@@ -112,16 +130,19 @@ def _check_numbers(rounds: int, budget: float, deadline: float) -> None:
         raise ConfigError(f"--budget {budget:g}: write seconds above 0 and below the --deadline of {deadline:g}")
 
 
-def _teller(results: Results) -> Callable[[Turn], None]:
-    """On a terminal, one line that says whose turn it is. It changes between turns only: a clock would disturb them."""
-    if not sys.stderr.isatty():
-        return lambda turn: None
+def _run(contestants: list[Contestant], cells: list[Cell], results: Results, deadline: float) -> None:
+    """On a terminal, a line says whose turn it is. It changes between turns only: a clock would disturb them."""
 
     def tell(turn: Turn) -> None:
-        text = f"round {turn.round + 1} of {results.rounds}, {turn.ranks} ranks: {turn.contestant.name}"
-        print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
+        _tell(f"round {turn.round + 1} of {results.rounds}, {turn.ranks} ranks: {turn.contestant.name}")
 
-    return tell
+    run_rounds(contestants, cells, results, deadline=deadline, tell=tell)
+    _tell("")
+
+
+def _tell(text: str) -> None:
+    if sys.stderr.isatty():
+        print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
 
 
 def _read(path: Path) -> str:

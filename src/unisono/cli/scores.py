@@ -94,7 +94,8 @@ def _failures(failures: list[Failure]) -> list[str]:
         alike.setdefault((one.contestant, one.ranks, one.what), []).append(one)
     for (name, ranks, what), times in alike.items():
         when = ", ".join(str(one.round + 1) for one in times)
-        lines.append(f"{name} on {ranks} ranks {what}, and is left out of round{'s' * (len(times) > 1)} {when}:")
+        again = "; it was not tried again" if any(one.given_up for one in times) else ""
+        lines.append(f"{name} on {ranks} ranks {what}, and is left out of round{'s' * (len(times) > 1)} {when}{again}:")
         lines += [f"    {line}" for line in times[0].lines or ["(it wrote nothing)"]]
     return lines
 
