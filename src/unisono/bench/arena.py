@@ -32,8 +32,9 @@ class Arena:
 
     def __enter__(self) -> Self:
         self._mark = secrets.token_hex(8)
-        self.directory = Path(tempfile.mkdtemp(prefix="unisono-bench-"))
-        self._memory = Path(tempfile.mkdtemp(prefix="unisono-bench-", dir="/dev/shm"))
+        self.directory, self._memory = (
+            Path(place, f"unisono-bench-{self._mark}") for place in (tempfile.gettempdir(), "/dev/shm")
+        )
         self._warden = subprocess.Popen(
             [sys.executable, "-I", "-S", WARDEN, self._mark, self.directory, self._memory],
             stdin=subprocess.PIPE,
@@ -41,6 +42,8 @@ class Arena:
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
+        for place in (self.directory, self._memory):  # not earlier: the warden removes them
+            place.mkdir(mode=0o700)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
