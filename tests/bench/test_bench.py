@@ -12,6 +12,8 @@ from tests.bench.runs import QUICK, bench, command, install_fake
 from tests.launched.launchers import MPI
 from tests.launcher.processes import complaint, eventually, processes_with, token
 
+from unisono.bench.warden import segments
+
 COLLECTIVES = "allreduce,broadcast,reduce,allgather,reduce_scatter,scatter,gather,barrier"
 
 
@@ -104,16 +106,20 @@ def test_a_peer_that_hangs_is_ended_with_all_its_processes(tmp_path: Path) -> No
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_nothing_is_left_when_it_is_ended(number: signal.Signals, tmp_path: Path) -> None:
     name = token()
-    install_fake(tmp_path, "v_mpich", f"setsid {sys.executable} -c 'import time; time.sleep(600)' {name}")
+    segment = Path("/dev/shm", name)
+    share = (
+        f'import mmap; file = open("{segment}", "xb+"); file.truncate(4096); memory = mmap.mmap(file.fileno(), 4096)'
+    )
+    install_fake(tmp_path, "v_mpich", f"setsid {sys.executable} -c '{share}; import time; time.sleep(600)' {name}")
     arguments = command("--against", "mpich", "--peers", tmp_path, *QUICK)
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     with subprocess.Popen(
         arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
     ) as process:
-        assert eventually(lambda: bool(processes_with(name)), 60)
+        assert eventually(lambda: str(segment) in segments(processes_with(name)), 60)
         (directory,) = tmp_path.glob("unisono-bench-*")
-        places = [directory, Path("/dev/shm", directory.name)]
-        assert all(place.is_dir() for place in places)
+        places = [directory, Path("/dev/shm", directory.name), segment]
+        assert all(place.exists() for place in places)
         process.send_signal(number)
         out, err = process.communicate(timeout=20)
     assert eventually(lambda: not processes_with(name) and not any(place.exists() for place in places))

@@ -6,7 +6,6 @@ import os
 import secrets
 import selectors
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -19,10 +18,9 @@ from typing import Self
 
 from ..launcher.rank import describe_end
 from .contestants import Start
-from .warden import MARK, end_marked
+from .warden import MARK, PATIENCE, end_marked
 
 WARDEN = Path(__file__).with_name("warden.py")
-GRACE = 1.0  # seconds that a launcher has to remove its files
 MOST_LINES = 8
 TAIL = 4096
 
@@ -61,11 +59,11 @@ class Arena:
                 for start in starts:
                     processes.append(self._start(start, file.fileno()))
             what = _wait(processes, deadline)
+            return what, _last_lines(output) if what else []  # before they complain about being ended
         except OSError as error:
-            what = f"cannot be started: {error.strerror}: {error.filename}"
+            return f"cannot be started: {error.strerror}: {error.filename}", []
         finally:
             self._clear(processes)
-        return what, _last_lines(output) if what else []
 
     def _start(self, start: Start, output: int) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
@@ -84,18 +82,12 @@ class Arena:
         return {**theirs, **memory, "TMPDIR": str(self.directory), MARK: self._mark}
 
     def _clear(self, processes: list[subprocess.Popen[bytes]]) -> None:
-        """After this none of them runs. Those that still do are asked first: launchers remove their files then."""
-        running = [process for process in processes if process.poll() is None]
-        for process in running:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGTERM)
-        end = time.monotonic() + GRACE
-        for process in running:
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(max(0.0, end - time.monotonic()))
+        """After this none of them runs, nor anything that they started."""
         end_marked(self._mark)
         for process in processes:
-            process.wait()
+            process.kill()
+            with suppress(subprocess.TimeoutExpired):  # one that the kernel does not let go of is not waited for
+                process.wait(PATIENCE)
 
     def _sweep(self) -> None:
         for place in (self.directory, self._memory):

@@ -15,8 +15,10 @@ import time
 from contextlib import suppress
 
 MARK = "UNISONO_BENCH_MARK"
+MEMORY = "/dev/shm/"
+GRACE = 1.0  # seconds that launchers have to remove their files
 PATIENCE = 5.0
-_FIRST_PAUSE = 0.001
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.05
 
 
 def marked(mark: str) -> list[int]:
@@ -31,15 +33,41 @@ def marked(mark: str) -> list[int]:
     return found
 
 
+def segments(pids: list[int]) -> set[str]:
+    """Shared memory with a name that these processes have mapped: who is killed does not remove it."""
+    found = set()
+    for pid in pids:
+        with suppress(OSError), open(f"/proc/{pid}/maps", encoding="utf-8", errors="replace") as file:
+            paths = (line.rstrip("\n").partition(MEMORY)[2] for line in file)
+            found |= {MEMORY + path for path in paths if path and not path.endswith(" (deleted)")}
+    return found
+
+
 def end_marked(mark: str) -> None:
-    """Kill them, and whom they start meanwhile, until there are none."""
-    end, pause = time.monotonic() + PATIENCE, _FIRST_PAUSE
-    while (found := marked(mark)) and time.monotonic() < end:
-        for pid in found:
+    """Ask them to end, then kill them and whom they start meanwhile, until there are none; remove what they shared."""
+    left = marked(mark)
+    shared = segments(left)
+    if not _signalled(mark, signal.SIGTERM, GRACE):
+        _signalled(mark, signal.SIGKILL, PATIENCE)
+    for path in shared:
+        with suppress(OSError):
+            os.unlink(path)
+
+
+def _signalled(mark: str, number: signal.Signals, seconds: float) -> bool:
+    """Whether they were gone in time."""
+    end, pause = time.monotonic() + seconds, _FIRST_PAUSE
+    told: set[int] = set()
+    while left := marked(mark):
+        if time.monotonic() > end:
+            return False
+        for pid in set(left) - told:
             with suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
+                os.kill(pid, number)
+        told.update(left)
         time.sleep(pause)
-        pause *= 2
+        pause = min(2 * pause, _LONGEST_PAUSE)
+    return True
 
 
 def guard(mark: str, directories: list[str]) -> None:
