@@ -11,7 +11,7 @@ from unisono.bench.plot import draw
 from unisono.bench.ratios import standings, summary
 from unisono.bench.reference import Reference, deviations, read_reference
 from unisono.bench.results import Failure, Results, from_json
-from unisono.cli.scores import show_scores
+from unisono.cli.scores import judge_quietness, show_scores
 from unisono.errors import ConfigError
 
 REFERENCES = sorted((Path(__file__).parents[2] / "benchmarks" / "reference").glob("*.json"))
@@ -49,7 +49,7 @@ def test_what_is_not_ours_is_refused(text: str) -> None:
 def test_the_table_has_a_row_for_each_size_with_ratio_bandwidth_and_algorithm(
     some: Results, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    show_scores(some, None)
+    show_scores(some)
     lines = capsys.readouterr().out.splitlines()
     assert "allreduce in place, 4 ranks, float32, links auto" in lines
     row = next(" ".join(line.split()) for line in lines if line.strip().startswith("1 MiB"))
@@ -61,14 +61,12 @@ def test_the_table_has_a_row_for_each_size_with_ratio_bandwidth_and_algorithm(
     assert "    [vm] *** bang" in lines
 
 
-def test_figures_that_are_not_those_of_the_reference_are_told(
-    some: Results, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_figures_that_are_not_those_of_the_reference_are_told(some: Results) -> None:
     known = {"allreduce/in-place/auto/2/8/impi": 2 * 8**0.5 * 1.2, "allreduce/in-place/auto/2/1024/openmpi": 10.0}
-    show_scores(some, Reference("a quiet one", known))
-    out = capsys.readouterr().out
-    assert "the machine is not quiet, or another one: 1 of 2 figures of peers are not within 30% of a quiet one" in out
-    assert "openmpi, allreduce in place, 2 ranks, 1 KiB: 106 µs, known 10 µs" in out
+    assert judge_quietness(some, Reference("a quiet one", known)) == [
+        "the machine is not quiet, or another one: 1 of 2 figures of peers are not within 30% of a quiet one",
+        "    openmpi, allreduce in place, 2 ranks, 1 KiB: 106 µs, known 10 µs",
+    ]
 
 
 def test_a_deviation_is_one_in_either_direction(some: Results) -> None:

@@ -38,7 +38,7 @@ class Cell(NamedTuple):
 
 
 def plan_cells(collectives: list[str], variant: str | None, ranks: list[int], sizes: list[int]) -> list[Cell]:
-    """All that the lists ask for, in their order."""
+    """All that the lists ask for, in their order, once."""
     cells = []
     for collective in collectives:
         if collective not in VARIANTS:
@@ -52,4 +52,4 @@ def plan_cells(collectives: list[str], variant: str | None, ranks: list[int], si
             raise ConfigError(f"--variant {chosen!r}: {collective} has {', '.join(valid)}{nearest(chosen, valid)}")
         for p in ranks:
             cells += [Cell(collective, chosen, p, nbytes) for nbytes in ([0] if collective == "barrier" else sizes)]
-    return cells
+    return list(dict.fromkeys(cells))

@@ -9,9 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from .. import config
-from ..errors import ConfigError
-from ..values import nearest
-from .peers import NAMES, Peer, peers_for
+from .peers import Peer, peers_for
 
 RANK = Path(__file__).with_name("rank.py")
 OURS = {"unisono": "unisono", "unisono empty()": "unisono-empty"}  # name: as rank.py calls it
@@ -82,8 +80,6 @@ def choose_peers(names: list[str], links: str, directory: Path | None) -> tuple[
     """Those that are installed; and of those that are not, how to install them."""
     found, missing = [], {}
     for name in names:
-        if name not in NAMES:
-            raise ConfigError(f"--against {name!r}: valid is none, or some of {', '.join(NAMES)}{nearest(name, NAMES)}")
         peer = peers_for(links)[name]
         programs = peer.find(directory.absolute()) if directory else None
         if programs:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ..errors import ConfigError
+from ..values import nearest
+
 OPEN_MPI = ("--allow-run-as-root", "--oversubscribe")
 
 
@@ -78,6 +81,13 @@ TCP = {
     ),
 }
 NAMES = tuple(SHARED_MEMORY)
+
+
+def check_names(names: list[str]) -> None:
+    """Refuse what is no peer."""
+    for name in names:
+        if name not in NAMES:
+            raise ConfigError(f"--against {name!r}: valid is none, or some of {', '.join(NAMES)}{nearest(name, NAMES)}")
 
 
 def peers_for(links: str) -> dict[str, Peer]:

@@ -71,7 +71,7 @@ class Mpi:
 
 
 class Torch:
-    """gloo, through torch.distributed. Its allreduce and reduce work in place: out of place they need a copy."""
+    """gloo, through torch.distributed. Its reduce is in place only, and so is its allreduce: there, oop has a copy."""
 
     def __init__(self, meeting: dict[str, Any]) -> None:
         torch = self.torch = import_module("torch")

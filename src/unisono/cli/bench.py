@@ -12,7 +12,7 @@ from .. import config
 from ..bench.cells import Cell, plan_cells
 from ..bench.contestants import OURS, Contestant, Other, Unisono, choose_peers
 from ..bench.install import install
-from ..bench.peers import NAMES
+from ..bench.peers import NAMES, check_names
 from ..bench.plot import check_picture, draw
 from ..bench.ratios import summary
 from ..bench.reference import read_reference
@@ -21,7 +21,7 @@ from ..bench.rounds import Turn, run_rounds
 from ..errors import ConfigError
 from ..launcher.job import check_ranks
 from ..values import nearest, whole
-from .scores import show_scores
+from .scores import judge_quietness, show_scores
 from .units import parse_bytes
 
 SIZES = "8,1KiB,32KiB,256KiB,1MiB,16MiB,64MiB"
@@ -58,6 +58,7 @@ def bench(
 ) -> int:
     """Run us and the peers on the same sizes in turns; print the ratio of our time to the best peer's."""
     names = [] if against == "none" else _words("--against", against or ",".join(NAMES))
+    check_names(names)
     if install_to:
         install(names, install_to, tell=lambda line: print(line, file=sys.stderr))
         return 0
@@ -78,12 +79,15 @@ def bench(
     if as_json:
         print(results.to_json(summary(results)))
     else:
-        show_scores(results, known)
+        show_scores(results)
+    if known:
+        for line in judge_quietness(results, known):
+            print(line, file=sys.stderr if as_json else sys.stdout)
     return 130 if results.interrupted else int(any(one.contestant in OURS for one in results.failures))
 
 
 def _words(option: str, text: str) -> list[str]:
-    words = [word.strip() for word in text.split(",") if word.strip()]
+    words = list(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
     if not words:
         raise ConfigError(f"{option} {text!r}: write one, or several with commas between them")
     return words

@@ -18,7 +18,7 @@ from ..bench.wording import name_size, name_time
 MOST_DEVIATIONS = 6
 
 
-def show_scores(results: Results, reference: Reference | None) -> None:
+def show_scores(results: Results) -> None:
     """Everything that a person wants to know of a run."""
     console = Console(width=None if sys.stdout.isatty() else 160, highlight=False)
     found = standings(results)
@@ -27,9 +27,6 @@ def show_scores(results: Results, reference: Reference | None) -> None:
         console.print(_table(list(some), results))
     for line in [*_notes(results, found), *_failures(results.failures)]:
         console.print(line, markup=False, soft_wrap=True)
-    if reference:
-        for line in _quietness(found, reference, results.links):
-            console.print(line, markup=False, soft_wrap=True)
 
 
 def _in_order(found: list[Standing]) -> list[Standing]:
@@ -100,8 +97,9 @@ def _failures(failures: list[Failure]) -> list[str]:
     return lines
 
 
-def _quietness(found: list[Standing], reference: Reference, links: str) -> list[str]:
-    off, compared = deviations(found, reference, links)
+def judge_quietness(results: Results, reference: Reference) -> list[str]:
+    """Whether the peers were as fast as they are known to be."""
+    off, compared = deviations(standings(results), reference, results.links)
     if not compared:
         return ["the reference has none of these cells"]
     within = f"within {TOLERANCE:.0%} of {reference.machine}"
