@@ -12,7 +12,8 @@ FUZZ_SECONDS ?= 60
 FUZZERS := $(patsubst tests/fuzz/%_fuzz.cpp,%,$(wildcard tests/fuzz/*_fuzz.cpp))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format native-test sanitize fuzz soak bench clean
+.PHONY: help setup demo test lint format native-test sanitize fuzz soak clean
+.PHONY: bench bench-schedules bench-overhead bench-cliffs
 .PHONY: build/plain build/asan build/tsan build/fuzz
 
 help:  ## list these targets
@@ -80,8 +81,17 @@ build/fuzz: setup
 soak: setup  ## the randomised tests at full length
 	UNISONO_SOAK=1 $(BIN)/pytest -n 2 -m soak --timeout 7200
 
-bench: setup  ## what unrolling, verifying and pricing cost
+bench: setup  ## allreduce against the peers that are in PEERS (see docs/bench.md); BENCH='--ranks 8' for other options
+	$(BIN)/unisono bench $(if $(PEERS),--peers $(PEERS)) $(BENCH)
+
+bench-schedules: setup  ## what unrolling, verifying and pricing cost
 	$(BIN)/python benchmarks/schedules.py
+
+bench-overhead: setup  ## what a call costs besides its work
+	$(BIN)/python benchmarks/overhead.py
+
+bench-cliffs: setup  ## where a little more takes much longer
+	$(BIN)/python benchmarks/cliffs.py
 
 clean:  ## remove what these targets made
 	rm -rf $(VENV) $(VENV)-mpi build .*_cache .hypothesis

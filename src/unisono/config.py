@@ -11,6 +11,7 @@ import os
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from .errors import ConfigError
 from .foreign import LAUNCHERS, Launcher
@@ -250,6 +251,11 @@ class _Told:
 def dump_directory(value: str | None) -> str | None:
     """What UNISONO_DUMP says: a directory, or that there shall be no dumps."""
     return None if not value or value.lower() == "off" else value
+
+
+def peers_directory() -> Path | None:
+    """Where the libraries are installed that `unisono bench` compares us with, as UNISONO_PEERS says."""
+    return Path(value) if (value := os.environ.get("UNISONO_PEERS")) else None
 
 
 def inherited() -> dict[str, str]:

@@ -12,6 +12,7 @@ from .._build import build_info
 from ..errors import UnisonoError
 from . import trace
 from .algorithms import algorithms
+from .bench import bench
 from .diagnose import diagnose
 from .explain import explain
 from .lab import lab
@@ -26,6 +27,7 @@ app = typer.Typer(
 app.command()(explain)
 app.command()(algorithms)
 app.command()(diagnose)
+app.command()(bench)
 # What follows the script is the script's.
 app.command(context_settings={"allow_interspersed_args": False})(run)
 app.add_typer(lab, name="lab")

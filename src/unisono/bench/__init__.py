@@ -1,0 +1,1 @@
+"""Our collectives against those of others, on the same sizes in the same run."""
