@@ -64,16 +64,6 @@ PyObject* bound(PyObject* self, PyObject* instance, PyObject*) {
     return instance == nullptr ? Py_NewRef(self) : PyMethod_New(self, instance);
 }
 
-PyObject* make(PyTypeObject* type, PyObject* arguments, PyObject*) {
-    PyObject* slow = nullptr;
-    if (!PyArg_ParseTuple(arguments, "O", &slow)) return nullptr;
-    PyObject* const self = type->tp_alloc(type, 0);
-    if (self == nullptr) return nullptr;
-    cast(self)->vectorcall = &call;
-    cast(self)->slow = Py_NewRef(slow);
-    return self;
-}
-
 int visit(PyObject* self, visitproc visit, void* arg) {
     Py_VISIT(cast(self)->slow);
     Py_VISIT(cast(self)->attributes);
@@ -109,7 +99,6 @@ PyGetSetDef dictionary[] = {
 PyType_Slot slots[] = {
     {Py_tp_call, reinterpret_cast<void*>(&PyVectorcall_Call)},
     {Py_tp_descr_get, reinterpret_cast<void*>(&bound)},
-    {Py_tp_new, reinterpret_cast<void*>(&make)},
     {Py_tp_traverse, reinterpret_cast<void*>(&visit)},
     {Py_tp_clear, reinterpret_cast<void*>(&clear)},
     {Py_tp_dealloc, reinterpret_cast<void*>(&destroy)},
@@ -129,6 +118,22 @@ PyType_Spec spec{
 
 }  // namespace
 
-void method(nb::module_& module) { module.attr("Method") = nb::steal(PyType_FromSpec(&spec)); }
+void method(nb::module_& module) {
+    const nb::object type = nb::steal(PyType_FromSpec(&spec));
+    if (!type.is_valid()) throw nb::python_error();
+    module.def(
+        "method",
+        [type](nb::handle slow) {
+            auto* const raw = reinterpret_cast<PyTypeObject*>(type.ptr());
+            const nb::object self = nb::steal(raw->tp_alloc(raw, 0));
+            if (!self.is_valid()) throw nb::python_error();
+            cast(self.ptr())->vectorcall = &call;
+            cast(self.ptr())->slow = slow.inc_ref().ptr();
+            return self;
+        },
+        nb::arg("slow"), nb::sig("def method(slow: typing.Any) -> typing.Any"),
+        "A method of a communicator's class that takes shortcuts, and is this function where there are "
+        "none.");
+}
 
 }  // namespace unisono::bind

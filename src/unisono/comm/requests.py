@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator
 from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
-from .._native import Method
+from .._native import method
 from .arrays import Array
 from .call import Call
 from .prepared import Shape
@@ -65,9 +65,9 @@ def one_call(
         comm._runner.run(request)
         return finished(rest)
 
-    method = update_wrapper(Method(now), steps)
-    method.steps = steps
-    return method  # type: ignore[no-any-return]
+    fast = method(now)
+    update_wrapper(fast, steps).steps = steps  # type: ignore[attr-defined]
+    return fast  # type: ignore[no-any-return]
 
 
 def finished(rest: Steps[T]) -> T:
