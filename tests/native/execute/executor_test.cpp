@@ -14,6 +14,8 @@ using namespace unisono;
 
 namespace {
 
+Caller nobody;
+
 constexpr int ranks = 3;
 constexpr std::size_t elements_of_block = 1001;
 
@@ -93,7 +95,7 @@ void sums_arrive_everywhere(std::size_t ring_bytes) {
             for (int call = 0; call < 3; ++call) {
                 std::iota(vector.values.begin(), vector.values.end(), static_cast<float>(rank + call));
                 executors[static_cast<std::size_t>(rank)]->run(plan, vector.request(std::chrono::seconds(30)),
-                                                               [] {});
+                                                               nobody);
                 for (std::size_t i = 0; i < vector.values.size(); ++i)
                     expect(vector.values[i] ==
                                static_cast<float>(3 * i + 3 + 3 * static_cast<std::size_t>(call)),
@@ -113,13 +115,13 @@ void a_missing_rank_is_a_deadline() {
     auto executors = connected(4096);
     Vector vector;
     try {
-        executors[0]->run(ring_plan(0), vector.request(std::chrono::milliseconds(50)), [] {});
+        executors[0]->run(ring_plan(0), vector.request(std::chrono::milliseconds(50)), nobody);
         expect(false, "a deadline");
     } catch (const DeadlineExceeded& error) {
         expect(std::strstr(error.what(), "rank 2") != nullptr, "the awaited rank in the text");
     }
     try {
-        executors[0]->run(ring_plan(0), vector.request(std::chrono::milliseconds(50)), [] {});
+        executors[0]->run(ring_plan(0), vector.request(std::chrono::milliseconds(50)), nobody);
         expect(false, "a closed executor");
     } catch (const PeerLost&) {
     }
@@ -135,7 +137,7 @@ void other_arguments_are_a_mismatch() {
             const std::uint64_t fingerprint = rank == 1 ? 7 : 8;
             try {
                 executors[static_cast<std::size_t>(rank)]->run(
-                    ring_plan(rank, fingerprint), vector.request(std::chrono::milliseconds(500)), [] {});
+                    ring_plan(rank, fingerprint), vector.request(std::chrono::milliseconds(500)), nobody);
             } catch (const Mismatch&) {
                 ++told;
             } catch (const DeadlineExceeded&) {

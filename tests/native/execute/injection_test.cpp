@@ -21,6 +21,8 @@ using namespace unisono;
 
 namespace {
 
+Caller nobody;
+
 using Nanoseconds = std::chrono::nanoseconds;
 
 Rehearsal rehearsal(std::vector<Injection> injections, std::uint64_t call = 7) {
@@ -143,7 +145,7 @@ struct Rank {
         const Request request{
             {in.data(), in.size()}, {out.data(), out.size()}, Clock::now() + std::chrono::seconds(30)};
         try {
-            executor->run(plan, request, [] {});
+            executor->run(plan, request, nobody);
         } catch (const PeerLost& lost) {
             failure = lost.what();
         }

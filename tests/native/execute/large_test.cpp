@@ -16,6 +16,8 @@ using namespace unisono;
 
 namespace {
 
+Caller nobody;
+
 constexpr std::uint64_t four_gibibytes = std::uint64_t{1} << 32;
 constexpr std::size_t volume = 2 * four_gibibytes + 4096;
 constexpr std::size_t block_bytes = 1000;
@@ -79,7 +81,7 @@ void blocks_beyond_4_gib_are_read_and_written_where_they_lie() {
             const auto deadline = Clock::now() + std::chrono::seconds(30);
             executor.run(plan,
                          {{in.at(0), ins[0] + block_bytes}, {out.at(0), outs[1] + block_bytes}, deadline},
-                         [] {});
+                         nobody);
             expect(out.is_filled_with(50 + 10 + 1 - rank, outs[1]), "the sum beyond 8 GiB");
             expect(out.is_filled_with(0, outs[1] % four_gibibytes), "nothing where 32 bits would end");
         });

@@ -18,6 +18,8 @@ using namespace unisono;
 
 namespace {
 
+Caller nobody;
+
 constexpr int ranks = 3;
 constexpr std::size_t elements_of_block = 1001;
 constexpr std::size_t block_bytes = elements_of_block * sizeof(float);
@@ -72,6 +74,8 @@ SharedPlan plan(int rank, bool may_stage, std::uint64_t fingerprint = 1) {
                       .staged = {},
                       .window = window,
                       .windows = (block_bytes + window - 1) / window,
+                      .stage_step = stage_bytes,
+                      .stage_turns = 1,
                       .tiny = false,
                       .may_stage = may_stage,
                       .arithmetic = {Dtype::f32, Op::sum},
@@ -145,7 +149,7 @@ void sums_arrive_everywhere(Memory memory) {
             for (int call = 0; call < 5; ++call) {
                 const auto values = vector.values();
                 std::iota(values.begin(), values.end(), static_cast<float>(rank + call));
-                executor.run(prepared, {vector.array(), vector.array(), in_half_a_minute()}, [] {});
+                executor.run(prepared, {vector.array(), vector.array(), in_half_a_minute()}, nobody);
                 for (std::size_t i = 0; i < values.size(); ++i)
                     expect(values[i] == static_cast<float>(3 * i + 3 + 3 * static_cast<std::size_t>(call)),
                            "the sum of all ranks");
@@ -167,7 +171,7 @@ template <class Error>
 std::string failure(Executor& executor, const SharedPlan& prepared, Clock::time_point deadline) {
     Vector vector(executor, Memory::direct);
     try {
-        executor.run(prepared, {vector.array(), vector.array(), deadline}, [] {});
+        executor.run(prepared, {vector.array(), vector.array(), deadline}, nobody);
     } catch (const Error& error) {
         return error.what();
     }
