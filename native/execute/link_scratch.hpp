@@ -43,7 +43,7 @@ struct LinkScratch {
     std::vector<std::size_t> slots;    // where each begins in `memory`
     std::vector<std::uint64_t> bytes;  // of each message
     std::vector<Lane> lanes;
-    std::vector<const Link*> links;          // of the lanes
+    std::vector<const Link*> links;          // of the lanes; none for those that nothing is awaited from
     std::vector<const std::byte*> operands;  // of a fold
     std::vector<std::byte> memory;
 };

@@ -6,6 +6,14 @@
 
 namespace unisono {
 
+namespace {
+
+/// A look at a socket is a system call. Who waits for one peer looks at the others now and then only: whether
+/// they have come to the call, and are still there.
+constexpr int looks_per_thorough_one = 16;
+
+}  // namespace
+
 Executor::Run::Run(Executor& executor, const LinkPlan& plan, const Request& request)
     : executor_(executor),
       plan_(plan),
@@ -77,12 +85,13 @@ void Executor::Run::go(const std::function<void()>& interrupt) {
     advance_until(0);
 }
 
-/// A look at a socket is a system call, so that a few of them take as long as a hand-over of the core.
+/// A look at sockets takes as long as a hand-over of the core, which is what the rank that we wait for may
+/// need.
 Patience Executor::Run::patience() const {
     auto result = executor_.patience(request_);
     const bool has_socket =
         std::ranges::any_of(scratch_.links, [](const Link* link) { return link->bell() == nullptr; });
-    if (has_socket && executor_.host_.more_ranks_than_cores) result.spins = std::min(result.spins, 1);
+    if (has_socket && executor_.host_.more_ranks_than_cores) result.spins = 0;
     return result;
 }
 
@@ -132,6 +141,7 @@ bool Executor::Run::is_through(const Lane& lane) {
 }
 
 bool Executor::Run::step() {
+    is_thorough_ = has_moved_ || ++looks_ % looks_per_thorough_one == 0;
     bool progress = has_moved_ && work_locally();
     for (auto& lane : scratch_.lanes) {
         try {
@@ -192,10 +202,15 @@ bool Executor::Run::awaits(const Lane& lane) const {
     return lane.receiving != instruction(row).message || may_advance(row, limit);
 }
 
-void Executor::Run::begin_wait() const {
+/// From here on, only links of peers that have to act are watched: one that has bytes which cannot be used
+/// yet would end every sleep at once.
+void Executor::Run::begin_wait() {
     executor_.recorder_->begin_wait();
-    for (const auto& lane : scratch_.lanes)
-        if (awaits(lane)) executor_.recorder_->wait_for(lane.traffic->peer);
+    scratch_.links.clear();
+    for (const auto& lane : scratch_.lanes) {
+        scratch_.links.push_back(awaits(lane) ? lane.link->get() : nullptr);
+        if (scratch_.links.back() != nullptr) executor_.recorder_->wait_for(lane.traffic->peer);
+    }
 }
 
 void Executor::Run::look_up(Watch& watch, const std::optional<Gate>& gate) const {

@@ -55,7 +55,7 @@ class Executor::Run {
     std::optional<Gate> announce(Watch& watch);
     bool awaits(const Lane& lane) const;
     bool awaits_rank(int peer) const;
-    void begin_wait() const;
+    void begin_wait();
     void look_up(Watch& watch, const std::optional<Gate>& gate) const;
     std::vector<int> awaited() const;
     static std::size_t index(std::int32_t number) { return static_cast<std::size_t>(number); }
@@ -67,8 +67,10 @@ class Executor::Run {
     LinkScratch& scratch_;
     std::size_t remaining_;
     std::size_t element_;
-    std::int32_t held_from_;  // round
-    bool has_moved_ = true;   // in the last step: only then there may be work for locals
+    std::int32_t held_from_;   // round
+    bool has_moved_ = true;    // in the last step: only then there may be work for locals
+    bool is_thorough_ = true;  // this step looks at links, too, of which nothing can be used yet
+    int looks_ = 0;            // steps that brought nothing
 };
 
 }  // namespace unisono
