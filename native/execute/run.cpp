@@ -21,8 +21,7 @@ Executor::Run::Run(Executor& executor, const LinkPlan& plan, const Request& requ
       request_(request),
       scratch_(executor.link_scratch_),
       remaining_(program_.instructions().size()),
-      element_(unisono::size_of(plan.arithmetic.dtype)),
-      held_from_(program_.rounds().count) {
+      element_(unisono::size_of(plan.arithmetic.dtype)) {
     reset_positions();
     reset_lanes();
     for (const auto& [peer, sends, receives] : program_.traffic())
@@ -118,7 +117,7 @@ std::size_t Executor::Run::hold_from(std::int32_t round) {
 }
 
 void Executor::Run::release() {
-    held_from_ = program_.rounds().count;
+    held_from_ = no_round;
     has_moved_ = true;
     for (auto& lane : scratch_.lanes) {
         lane.sends = lane.traffic->sends.size();

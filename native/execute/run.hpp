@@ -1,5 +1,6 @@
 #pragma once
 
+#include <limits>
 #include <optional>
 
 #include "execute/executor.hpp"
@@ -23,6 +24,7 @@ class Executor::Run {
 
     /// Bytes that are sent, reduced or copied before other links get their turn; they stay in the cache.
     static constexpr std::size_t chunk = 128 * 1024;
+    static constexpr std::int32_t no_round = std::numeric_limits<std::int32_t>::max();
 
     static bool is_through(const Lane& lane);
     void reset_positions();
@@ -67,7 +69,7 @@ class Executor::Run {
     LinkScratch& scratch_;
     std::size_t remaining_;
     std::size_t element_;
-    std::int32_t held_from_;   // round
+    std::int32_t held_from_ = no_round;
     bool has_moved_ = true;    // in the last step: only then there may be work for locals
     bool is_thorough_ = true;  // this step looks at links, too, of which nothing can be used yet
     int looks_ = 0;            // steps that brought nothing
