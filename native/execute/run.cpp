@@ -12,6 +12,8 @@ namespace {
 /// they have come to the call, and are still there.
 constexpr int looks_per_thorough_one = 16;
 
+constexpr int spins_on_a_wire = 4;
+
 }  // namespace
 
 Executor::Run::Run(Executor& executor, const LinkPlan& plan, const Request& request)
@@ -84,13 +86,15 @@ void Executor::Run::go(const std::function<void()>& interrupt) {
     advance_until(0);
 }
 
-/// A look at sockets takes as long as a hand-over of the core, which is what the rank that we wait for may
-/// need.
+/// A look at sockets takes as long as a hand-over of the core, which the rank that we wait for may need, or
+/// anybody else while a wire is slow.
 Patience Executor::Run::patience() const {
     auto result = executor_.patience(request_);
-    const bool has_socket =
-        std::ranges::any_of(scratch_.links, [](const Link* link) { return link->bell() == nullptr; });
-    if (has_socket && executor_.host_.more_ranks_than_cores) result.spins = 0;
+    const auto is_socket = [](const Link* link) { return link->bell() == nullptr; };
+    if (std::ranges::any_of(scratch_.links, &Link::leaves_host))
+        result.spins = std::min(result.spins, spins_on_a_wire);
+    if (executor_.host_.more_ranks_than_cores && std::ranges::any_of(scratch_.links, is_socket))
+        result.spins = 0;
     return result;
 }
 
