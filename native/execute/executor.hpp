@@ -17,6 +17,7 @@
 #include "execute/host.hpp"
 #include "execute/injection.hpp"
 #include "execute/link_plan.hpp"
+#include "execute/link_scratch.hpp"
 #include "execute/request.hpp"
 #include "execute/shared_plan.hpp"
 #include "transport/link.hpp"
@@ -106,7 +107,7 @@ class Executor {
     Host host_;
     Counters counters_;
     std::shared_ptr<Recorder> recorder_;  // others may look at what happened after we are gone
-    std::vector<std::byte> scratch_;
+    LinkScratch link_scratch_;
     std::vector<std::byte> premultiplied_;
     std::uint64_t sequence_ = 0;
     Injections injections_;

@@ -24,6 +24,11 @@ Program::Program(int rank, int ranks, int blocks, std::vector<std::int32_t> slot
       rounds_(fitting(std::move(rounds), instructions_.size())) {
     check(rank, ranks);
     number_messages();
+    sort_by_peer();
+    windows_ = Windows(*this);
+}
+
+void Program::sort_by_peer() {
     for (std::size_t i = 0; i < instructions_.size(); ++i) {
         const auto& instruction = instructions_[i];
         const auto row = static_cast<std::int32_t>(i);

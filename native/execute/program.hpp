@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "execute/rounds.hpp"
+#include "execute/windows.hpp"
 
 namespace unisono {
 
@@ -62,10 +63,18 @@ class Program {
     }
     const Rounds& rounds() const { return rounds_; }
 
+    /// Is the slot only a window on a block, which a fold empties while it is filled?
+    bool is_window(std::size_t slot) const { return windows_.fold_of_slot[slot] >= 0; }
+    /// The fold that empties the window that this instruction fills; -1 if it fills none.
+    std::int32_t fold_behind(std::int32_t instruction) const {
+        return windows_.fold_behind[static_cast<std::size_t>(instruction)];
+    }
+
   private:
     void check(int rank, int ranks) const;
     void check_home(std::size_t row, Home home) const;
     void number_messages();
+    void sort_by_peer();
 
     int blocks_;
     int messages_ = 0;
@@ -77,6 +86,7 @@ class Program {
     Rounds rounds_;
     std::vector<Traffic> traffic_;
     std::vector<std::int32_t> locals_;
+    Windows windows_;
 };
 
 }  // namespace unisono

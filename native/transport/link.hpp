@@ -44,6 +44,10 @@ class Link {
     /// What rings when this link has news; none if it adds something to watch.
     virtual Bell* bell() const { return nullptr; }
 
+    /// Does it lead to another host? Then what is awaited from there takes longer than a hand-over of the
+    /// core.
+    virtual bool leaves_host() const { return false; }
+
     /// Breaks the connection, as a fault would. The peer still gets what was sent; this end is not used any
     /// more.
     virtual void sever() = 0;

@@ -25,7 +25,7 @@ constexpr std::chrono::milliseconds longest_yielding{2};
 
 Waiter::Waiter(std::span<const Link* const> links, Patience patience) : links_(links), patience_(patience) {
     for (const Link* link : links_)
-        if (bell_ == nullptr) bell_ = link->bell();
+        if (bell_ == nullptr && link != nullptr) bell_ = link->bell();
     reset();
 }
 
@@ -103,7 +103,8 @@ void Waiter::sleep() {
 
 void Waiter::watch_sockets() {
     sockets_.clear();
-    for (const Link* link : links_) link->watch(sockets_);
+    for (const Link* link : links_)
+        if (link != nullptr) link->watch(sockets_);
 }
 
 void Waiter::poll_sockets(std::chrono::milliseconds timeout) {

@@ -37,7 +37,8 @@ struct Patience {
 class Waiter {
   public:
     /// Waits for any of the links, which outlive it. The links that have no socket to watch have one
-    /// bell, that of the inbox that they read from.
+    /// bell, that of the inbox that they read from. The caller may replace some by nothing, and put them
+    /// back, while it waits.
     Waiter(std::span<const Link* const> links, Patience patience);
     Waiter(std::span<const Link* const> links, bool more_ranks_than_cores);
     Waiter(const Waiter&) = delete;

@@ -1,10 +1,17 @@
 """Lowering orders what conflicts, and nothing else."""
 
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import islice
+from typing import Any
+
 import numpy as np
 import pytest
 
 from unisono.interpret.lower import Area, Kind, Program, lower
 from unisono.schedule.catalog import algorithms, find
+from unisono.schedule.ir import ALL, EVERY_BLOCK, INPUT, REDUCE_AFTER, Get, Operation, Put, Span
+from unisono.schedule.pattern import Pattern
 
 CATALOGUE = [pytest.param(a, id=f"{a.collective.name}-{a.name}") for a in algorithms()]
 KIND, PEER, HOW, MESSAGE, BLOCK, TARGET, SOURCE, OPERAND = 0, 1, 2, 3, 4, slice(5, 7), slice(7, 9), slice(9, 11)
@@ -56,13 +63,35 @@ def test_in_place_nothing_is_copied_and_out_of_place_the_input_is_only_read() ->
         assert (Area.IN in program.instructions[:, OPERAND][:, 0]) != in_place
 
 
-def test_an_input_that_is_sent_while_it_is_overwritten_is_kept_in_a_slot() -> None:
+def exchanged_twice(p: int, r: int) -> Iterator[tuple[Operation, ...]]:
+    """Everything is sent to the next rank, and then once more, when it has been overwritten."""
+    for _ in range(2):
+        yield Put((r + 1) % p, Span(0, EVERY_BLOCK, INPUT)), Get((r - 1) % p, ALL, REDUCE_AFTER)
+
+
+def lowered_by_hand(generate: Callable[..., Iterator[Any]], blocks: int) -> Program:
+    algorithm = replace(find("allreduce", "exchange"), pattern=Pattern(generate, "by_hand"), blocks=lambda p: blocks)
+    return lower(algorithm.schedule(3), 0, in_place=True)
+
+
+def test_an_input_that_is_sent_after_it_was_overwritten_is_kept_in_a_slot() -> None:
+    kept = lowered_by_hand(exchanged_twice, 1)
+    assert len(kept.slots) == 1
+    assert kept.instructions[0].tolist()[:1] == [Kind.LOCAL]
+    kept = lowered_by_hand(lambda p, r: islice(exchanged_twice(p, r), 1), 2)
+    assert len(kept.slots) == 2, "messages of several blocks could wait for each other in a circle"
+
+
+def test_an_input_that_is_sent_while_it_is_overwritten_is_sent_from_where_it_lies() -> None:
     schedule = find("allreduce", "exchange").schedule(3)
     arriving = 2  # slots for what is reduced at once
     assert len(lower(schedule, 0, in_place=False).slots) == arriving
-    kept = lower(schedule, 0, in_place=True)
-    assert len(kept.slots) == arriving + 1
-    assert kept.instructions[0].tolist()[:1] == [Kind.LOCAL]
+    in_place = lower(schedule, 0, in_place=True)
+    assert len(in_place.slots) == arriving
+    kinds = in_place.instructions[:, KIND].tolist()
+    assert kinds == [Kind.SEND] * 2 + [Kind.RECEIVE] * 2 + [Kind.FOLD]
+    fold_waits = in_place.waits_for[in_place.waits_from[4] : in_place.waits_from[5]]
+    assert fold_waits.tolist() == [0, 1, 2, 3], "for the sends, too"
 
 
 def test_blocks_that_are_passed_through_lie_in_slots() -> None:

@@ -61,10 +61,12 @@ def test_rounds_never_fall_from_one_instruction_for_links_to_the_next(algorithm:
 
 def test_what_moves_and_folds_locally_is_of_the_round_in_which_it_stands() -> None:
     program = lowered(find("allreduce", "exchange").schedule(3), 0, in_place=True)
-    kinds = [lower.Kind(kind) for kind in program.instructions[:, 0].tolist()]
-    assert kinds[0] == lower.Kind.LOCAL  # keeps the input
+    kinds = program.instructions[:, 0].tolist()
     assert kinds[-1] == lower.Kind.FOLD
     assert program.round_of.tolist() == [0] * len(kinds)
+    snapshots = lowered(find("allreduce", "recursive_doubling").schedule(4), 0, in_place=True)
+    assert snapshots.instructions[:, 0].tolist() == [lower.Kind.LOCAL, lower.Kind.SEND, lower.Kind.RECEIVE] * 2
+    assert snapshots.round_of.tolist() == [0] * 3 + [1] * 3
     at_the_end = lowered(find("allgather", "ring").schedule(4), 1, in_place=False)
     assert at_the_end.round_of.tolist() == [0, 0, 1, 1, 2, 2, 2]
 

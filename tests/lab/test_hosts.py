@@ -149,3 +149,29 @@ def test_algorithms_types_and_operators_give_what_numpy_gives(lab: Lab, hosts: i
     assert len(lines) == ranks
     assert len({line.partition(" all right, ")[2] for line in lines} - {""}) == 1, "the same cases on every rank"
     assert " 0 cases" not in lines[0]
+
+
+HIERARCHY = """
+import json, numpy as np, unisono
+with unisono.init() as comm:
+    x = np.full(3_000_000, comm.rank + 1.0, np.float32)
+    before = np.array(comm.stats()["sent"])
+    comm.allreduce(x, out=x)
+    stats = comm.stats()
+    assert (x == comm.size * (comm.size + 1) / 2).all()
+    print(json.dumps([(np.array(stats["sent"]) - before).tolist(), list(stats["algorithms"])]))
+"""
+
+
+def test_with_two_ranks_per_host_only_the_hierarchys_share_passes_between_hosts(lab: Lab) -> None:
+    nbytes, hosts, per_host = 3_000_000 * 4, 4, 2
+    before = lab.bytes_sent()
+    answers = [json.loads(line) for line in run_code(lab, HIERARCHY, ranks=hosts * per_host)]
+    counted = np.array(lab.bytes_sent()) - before
+    share = 2 * (hosts - 1) / hosts * nbytes  # of every host, and half of it of each of its ranks
+    for rank, (sent, algorithms) in enumerate(answers):
+        assert algorithms == ["allreduce hierarchical"]
+        away = sum(count for peer, count in enumerate(sent) if peer // per_host != rank // per_host)
+        assert away == share / per_host
+    assert (counted >= share).all()
+    assert (counted <= share * 1.06 + 100_000).all()

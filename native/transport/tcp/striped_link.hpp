@@ -31,6 +31,7 @@ class StripedLink final : public Link {
     void watch(std::vector<pollfd>& sockets) const override;
     void sever() override;
     bool unsent() const override;
+    bool leaves_host() const override { return streams_.front()->leaves_host(); }
 
   private:
     /// Where the next byte travels.

@@ -55,6 +55,28 @@ void tune(int socket, const TcpPatience& patience) {
     prefer(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(patience.give_up_after.count()));
 }
 
+/// An address, without the port.
+using Host = std::array<std::byte, sizeof(in6_addr)>;
+
+Host host_of(const sockaddr_storage& address) {
+    Host host{};
+    if (address.ss_family == AF_INET)
+        std::memcpy(host.data(), &reinterpret_cast<const sockaddr_in&>(address).sin_addr, sizeof(in_addr));
+    else if (address.ss_family == AF_INET6)
+        std::memcpy(host.data(), &reinterpret_cast<const sockaddr_in6&>(address).sin6_addr, sizeof(in6_addr));
+    return host;
+}
+
+/// A host that reaches itself has the same address at both ends.
+bool has_ends_on_two_hosts(int socket) {
+    sockaddr_storage own{}, peers{};
+    socklen_t length = sizeof own;
+    if (::getsockname(socket, reinterpret_cast<sockaddr*>(&own), &length) != 0) return false;
+    length = sizeof peers;
+    if (::getpeername(socket, reinterpret_cast<sockaddr*>(&peers), &length) != 0) return false;
+    return host_of(own) != host_of(peers);
+}
+
 bool means_not_now(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
 
 /// Why the peer can no longer be reached; empty if the error is not about the peer.
@@ -86,6 +108,7 @@ TcpLink::TcpLink(Fd socket, TcpPatience patience)
     if (flags < 0 || ::fcntl(socket_.number(), F_SETFL, flags | O_NONBLOCK) < 0)
         throw_errno("making a socket non-blocking");
     tune(socket_.number(), patience);
+    leaves_host_ = has_ends_on_two_hosts(socket_.number());
 }
 
 std::size_t TcpLink::try_send(std::span<const Bytes> parts) {

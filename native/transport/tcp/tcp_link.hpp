@@ -33,6 +33,7 @@ class TcpLink final : public Link {
     void watch(std::vector<pollfd>& sockets) const override;
     void sever() override;
     bool unsent() const override;
+    bool leaves_host() const override { return leaves_host_; }
 
     int descriptor() const { return socket_.number(); }
 
@@ -49,6 +50,7 @@ class TcpLink final : public Link {
     std::size_t first_ = 0;  // buffer_[first_, last_) has arrived and is not consumed
     std::size_t last_ = 0;
     bool unsent_ = false;
+    bool leaves_host_;
     std::string lost_;  // the first reason is the one that every later call repeats
 };
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -16,6 +17,7 @@ import numpy as np
 from .._native import Executor, Inbox, Ticket
 from ..errors import ConfigError
 from ..schedule.layout import EqualBlocks, UnequalBlocks
+from ..tune.links import Place
 from . import objects
 from .arguments import counts_of_rows, seconds, whole
 from .arrays import Array, is_value, new_array, readable, writable
@@ -84,7 +86,15 @@ class Communicator:
         self._sharing = "none" if sharing is None else "direct" if sharing.direct else "staged"
         witness = witness and replace(witness, sharing=self._sharing)
         self._runner: Runner | Refusal = Runner(
-            executor, rank, size, sharing=sharing, lookout=lookout, strict=strict, track=track, witness=witness
+            executor,
+            rank,
+            size,
+            sharing=sharing,
+            place=Place.of(self.hosts, os.cpu_count() or 1),
+            lookout=lookout,
+            strict=strict,
+            track=track,
+            witness=witness,
         )
         self._shortcuts = self._runner.shortcuts
         self._inbox = inbox

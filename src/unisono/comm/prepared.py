@@ -13,6 +13,7 @@ from ..schedule.catalog import find
 from ..schedule.layout import EqualBlocks, Layout
 from ..schedule.schedule import Schedule
 from ..trace.record import Kind
+from ..tune import links
 from ..tune.select import is_reproducible, select
 from .arrays import Array
 from .call import Call
@@ -40,8 +41,8 @@ class Prepared(NamedTuple):
 class Preparation:
     """Prepares the calls of one rank."""
 
-    def __init__(self, rank: int, size: int, sharing: Sharing | None) -> None:
-        self.rank, self.size = rank, size
+    def __init__(self, rank: int, size: int, sharing: Sharing | None, place: links.Place | None = None) -> None:
+        self.rank, self.size, self._place = rank, size, place
         self.programs = Programs(rank, size)
         self._sharing = sharing
 
@@ -88,6 +89,9 @@ class Preparation:
         )
 
     def _schedule(self, call: Call, nbytes: int) -> Schedule:
+        if call.algorithm is None and self._sharing is None:
+            facts = call.collective, self.size, nbytes, call.root
+            return links.select(*facts, place=self._place, reproducible=call.reproducible)
         if call.algorithm is None:
             return select(
                 call.collective,

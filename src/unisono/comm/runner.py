@@ -16,6 +16,7 @@ from .._native import Executor, LinkPlan, Shortcuts
 from ..errors import ConfigError, DeadlineExceeded, UnisonoError
 from ..schedule.conditions import COLLECTIVES
 from ..trace.record import Kind
+from ..tune.links import Place
 from .agreement import Agreement
 from .arrays import Array
 from .black_box import BlackBox, Witness
@@ -49,6 +50,7 @@ class Runner:
         size: int,
         *,
         sharing: Sharing | None = None,
+        place: Place | None = None,
         lookout: Lookout | None = None,
         strict: bool = False,
         track: Track | None = None,
@@ -59,7 +61,7 @@ class Runner:
         self.black_box = BlackBox(witness, self.flight) if witness else None
         self.used: Counter[str] = Counter()
         self._executor: Executor | None = executor
-        self._preparation = Preparation(rank, size, sharing)
+        self._preparation = Preparation(rank, size, sharing, place)
         self._prepared: dict[tuple[Any, ...], Prepared] = {}
         self._agreement = Agreement(self._preparation) if strict and size > 1 else None
         if lookout and self.black_box:

@@ -121,17 +121,48 @@ class _Lowering:
     messages: int = 0
 
     def keep_input(self, rounds: list[tuple[Operation, ...]]) -> None:
-        """The input that is sent explicitly must survive, though the output overwrites it: take a snapshot."""
-        for block in dict.fromkeys(
-            block
-            for round_ in rounds
+        """The input that is sent after the output overwrote it must survive: take a snapshot."""
+        last_sent = {
+            block: number
+            for number, round_ in enumerate(rounds)
             for operation in round_
             if isinstance(operation, Put) and operation.span.space == INPUT
             for block in self._blocks(operation)
-        ):
+        }
+        if not last_sent:
+            return
+        first_written = self._first_writes(rounds)
+        for block, sent in last_sent.items():
+            written = first_written.get(block, len(rounds))
+            if sent < written or (sent == written and self._sends_single_blocks(rounds[sent])):
+                continue
             snapshot = self._new_slot(block)
             self._add(Kind.LOCAL, block, target=snapshot, source=self._own(block))
             self.homes[INPUT, block] = snapshot
+
+    def _first_writes(self, rounds: list[tuple[Operation, ...]]) -> dict[int, float]:
+        """The round in which each block of DATA is written first; what is done locally comes before the messages."""
+        written: dict[int, float] = {}
+        for number, round_ in enumerate(rounds):
+            for operation in round_:
+                if not isinstance(operation, Put) and operation.span.space == DATA:
+                    for block in self._blocks(operation):
+                        when = number - 0.5 if isinstance(operation, Do) else number
+                        written[block] = min(when, written.get(block, when))
+        return written
+
+    def _sends_single_blocks(self, round_: tuple[Operation, ...]) -> bool:
+        """Then what arrives for a block may wait, byte by byte, until these bytes are sent.
+
+        Of messages of several blocks, that could be a circle of ranks: each sends another block first.
+        """
+        blocks = Counter(
+            (type(operation), int(operation[0]))
+            for operation in round_
+            if not isinstance(operation, Do)
+            for _ in self._blocks(operation)
+        )
+        return max(blocks.values()) == 1
 
     def enter(self, number: int, round_: tuple[Operation, ...]) -> None:
         """Dos first, then Puts, then Gets, each pair of ranks' traffic as one message."""
