@@ -16,8 +16,9 @@ from ..schedule.layout import Layout
 
 LINE = 64  # bytes of a cache line
 TINY, WORD = 32, 8  # bytes of a stage on a board's line, and what its entries start at multiples of
-SMALL = 1 << 20
-"""Arrays of up to so many bytes go through the stage even if others could use them directly: system calls cost more."""
+SMALL = 2 << 20
+"""If the arrays of all ranks have together up to so many bytes, they go through the stage even if others could use them
+directly: system calls, which look up every page, cost more than a copy that stays in the cache."""
 
 MOST_STEPS = 1 << 20  # as in native/transport/shm/board.hpp
 
@@ -62,7 +63,7 @@ def make_plan(
     fingerprint: int,
 ) -> SharedPlan | None:
     """None if the stages are too small even in the smallest pieces. ``nbytes`` is what a rank hands in or gets."""
-    may_stage = not sharing.direct or nbytes <= SMALL
+    may_stage = not sharing.direct or nbytes * len(program.slots) <= SMALL
     entries = program.stages if may_stage else list(map(_first, program.stages, program.slots))
     sizes = [layout.nbytes(blocks, 1) for blocks in entries]
     all_sizes = np.atleast_1d(layout.nbytes(np.arange(layout.blocks), 1))

@@ -8,6 +8,9 @@ from sys import _getframe
 from types import CodeType, FrameType
 
 PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
+PROGRAMS = PACKAGE + "bench" + os.sep
+"""Uses unisono as any program does."""
+
 MOST_SITES = 1 << 16
 """A program that generates its code has ever new lines: those beyond are not told apart."""
 
@@ -70,7 +73,7 @@ class Sites:
 
 
 def _is_ours(code: CodeType) -> bool:
-    return code.co_filename.startswith(PACKAGE)
+    return code.co_filename.startswith(PACKAGE) and not code.co_filename.startswith(PROGRAMS)
 
 
 def _line(code: CodeType, instruction: int) -> int:
