@@ -86,6 +86,41 @@ void callers_from_several_threads_take_turns() {
     expect(sum == 800, "every call to run, one at a time");
 }
 
+void who_waits_runs_what_nobody_runs_yet() {
+    CallQueue queue;
+    int sum = 0, here = 0;
+    {
+        std::vector<std::jthread> threads;
+        for (int i = 0; i < 4; ++i)
+            threads.emplace_back([&] {
+                for (int j = 0; j < 200; ++j) {
+                    const auto ticket = queue.start([&](bool in_background) {
+                        ++sum;
+                        here += in_background ? 0 : 1;
+                    });
+                    ticket->help();
+                    ticket->wait(forever);
+                    expect(ticket->done(), "the call to be through");
+                }
+            });
+    }
+    expect(sum == 800, "every call to run once, one at a time");
+    expect(here > 0, "some of them in the threads that wait");
+}
+
+void a_failure_in_the_thread_that_waits_is_kept_like_any_other() {
+    CallQueue queue;
+    const auto bad = queue.start([](bool) { throw std::runtime_error("bad"); });
+    bad->help();
+    bad->wait(forever);
+    try {
+        bad->rethrow();
+        expect(false, "the failure");
+    } catch (const std::runtime_error&) {
+    }
+    expect(queue.run_or_start([](bool) {}) == nullptr, "the queue to be idle again");
+}
+
 }  // namespace
 
 int main() {
@@ -94,4 +129,6 @@ int main() {
     a_failure_is_kept_for_who_waits_and_stops_nobody_else();
     calls_go_on_when_their_queue_has_ended_also_if_they_are_the_last_to_know_it();
     callers_from_several_threads_take_turns();
+    who_waits_runs_what_nobody_runs_yet();
+    a_failure_in_the_thread_that_waits_is_kept_like_any_other();
 }
