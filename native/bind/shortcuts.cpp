@@ -174,7 +174,7 @@ nb::object Shortcuts::result_of(const Known& known, const Arguments& arguments) 
     return nb::borrow(known.result == none ? Py_None : arguments.values[known.result]);
 }
 
-Request Shortcuts::request(Known& known, const Views& views) const {
+Request Shortcuts::request(Known& known, const Views& views) {
     const auto now = Clock::now();
     Request ready{known.in(views), known.out(views), after(known.recipe.seconds, now), known.recipe.label,
                   now};
@@ -183,20 +183,26 @@ Request Shortcuts::request(Known& known, const Views& views) const {
 }
 
 /// The line of the program that makes the call, which is mostly that of the last time.
-std::uint32_t Shortcuts::line(Known& known) const {
-    const nb::object frame =
-        nb::steal(reinterpret_cast<PyObject*>(PyThreadState_GetFrame(PyThreadState_Get())));
-    if (!frame.is_valid()) return 0;
-    auto* const raw = reinterpret_cast<PyFrameObject*>(frame.ptr());
-    const nb::object code = nb::steal(reinterpret_cast<PyObject*>(PyFrame_GetCode(raw)));
-    const int instruction = PyFrame_GetLasti(raw);
-    if (code.ptr() == known.code && instruction == known.instruction) return known.site;
-    // The sites keep the code object, so no other one gets its address.
-    const auto site = nb::cast<std::uint32_t>(sites_.attr("at")(code, instruction));
-    if (site == 0) return nb::cast<std::uint32_t>(sites_.attr("above")(frame));
-    known.code = code.ptr();
-    known.instruction = instruction;
-    return known.site = site;
+std::uint32_t Shortcuts::line(Known& known) {
+    auto* frame = PyThreadState_GetFrame(PyThreadState_Get());
+    while (frame != nullptr) {
+        const nb::object held = nb::steal(reinterpret_cast<PyObject*>(frame));
+        const nb::object code = nb::steal(reinterpret_cast<PyObject*>(PyFrame_GetCode(frame)));
+        const int instruction = PyFrame_GetLasti(frame);
+        if (code.ptr() == known.code && instruction == known.instruction) return known.site;
+        if (!ours_.contains(code.ptr())) {
+            // The sites keep the code objects of lines, and our modules their own: no other one gets the
+            // address.
+            if (const auto site = nb::cast<std::uint32_t>(sites_.attr("at")(code, instruction))) {
+                known.code = code.ptr();
+                known.instruction = instruction;
+                return known.site = site;
+            }
+            if (ours_.size() < most_known) ours_.insert(code.ptr());
+        }
+        frame = PyFrame_GetBack(frame);
+    }
+    return 0;
 }
 
 void Shortcuts::learn(const Arguments& arguments, PyObject* result) {

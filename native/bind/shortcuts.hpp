@@ -8,6 +8,7 @@
 #include <string>
 #include <thread>
 #include <unordered_map>
+#include <unordered_set>
 #include <variant>
 #include <vector>
 
@@ -40,8 +41,8 @@ struct Lesson {
 /// Used by who holds the interpreter.
 class Shortcuts {
   public:
-    /// `sites` numbers the lines of the program: at(code, instruction) if calls come from there, of(frame)
-    /// otherwise. `fail` raises what a failed call has to raise.
+    /// `sites` numbers the lines of the program: at(code, instruction) is 0 for our own. `fail` raises what a
+    /// failed call has to raise.
     Shortcuts(Core core, nanobind::object sites, nanobind::object fail)
         : core_(std::move(core)), sites_(std::move(sites)), fail_(std::move(fail)) {}
 
@@ -77,15 +78,16 @@ class Shortcuts {
 
     std::shared_ptr<Known> find(const Arguments& arguments, const Views& views) const;
     bool is_open() const { return holds_ == 0 && core_.executor && core_.executor->is_whole(); }
-    std::uint32_t line(Known& known) const;
+    std::uint32_t line(Known& known);
     static nanobind::object result_of(const Known& known, const Arguments& arguments);
-    Request request(Known& known, const Views& views) const;
+    Request request(Known& known, const Views& views);
     bool run(const AnyPlan& plan, const Request& request, std::exception_ptr& failure) const;
 
     Core core_;
     nanobind::object sites_;
     nanobind::object fail_;
     Table known_;
+    std::unordered_set<PyObject*> ours_;  // code objects of unisono, which calls come through
     std::optional<Lesson> lesson_;
     std::unordered_map<std::uint32_t, std::uint64_t> uses_;
     int holds_ = 0;

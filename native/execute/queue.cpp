@@ -17,8 +17,8 @@ constexpr int yields_before_sleep = 100;
 
 /// After a call was started, the thread looks for more this often, and so many times, before it sleeps until
 /// it is woken: to wake it for a call that is waited for at once costs both of them more than the call.
-constexpr auto between_polls = std::chrono::microseconds(100);
-constexpr int polls = 50;
+constexpr auto between_polls = std::chrono::microseconds(250);
+constexpr int polls = 20;
 
 }  // namespace
 

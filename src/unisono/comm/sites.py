@@ -39,12 +39,8 @@ class Sites:
         return self._numbers.get(id(frame.f_code) + frame.f_lasti) or self._find(frame)
 
     def at(self, code: CodeType, instruction: int) -> int:
-        """The number of a line, if it is outside of unisono."""
+        """The number of a line; UNKNOWN for one of ours."""
         return UNKNOWN if _is_ours(code) else self._numbers.get(id(code) + instruction) or self._add(code, instruction)
-
-    def above(self, frame: FrameType) -> int:
-        """The number of the line outside of unisono that a frame of ours was called from."""
-        return self._find(frame)
 
     def name(self, number: int) -> str:
         """file:line, or nothing if the line is not known."""
