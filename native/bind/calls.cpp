@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "base/error.hpp"
 #include "bind/bind.hpp"
 #include "bind/held.hpp"
 #include "bind/interpreter.hpp"
@@ -17,12 +18,35 @@ namespace {
 
 using HeldTicket = Held<Ticket>;
 
+/// Runs the call here, if nobody does yet. An interruption is for this thread alone; who waits later hears
+/// that the call has ended.
+void help(const Ticket& ticket) {
+    std::exception_ptr interruption;
+    const auto told = [&](std::exception_ptr failure) {
+        try {
+            std::rethrow_exception(failure);
+        } catch (const nb::python_error&) {
+            interruption = failure;
+            PeerLost ended("this rank was interrupted in a call");
+            ended.second_hand = true;
+            return std::make_exception_ptr(ended);
+        } catch (...) {
+            return failure;
+        }
+    };
+    {
+        const WithoutInterpreter elsewhere;
+        ticket.help(told);
+    }
+    if (interruption) std::rethrow_exception(interruption);
+}
+
 /// False if the call was not through in time.
 bool wait(const HeldTicket& ticket, std::optional<double> seconds) {
     if (ticket.value->done()) return true;
     const auto until = seconds ? after(*seconds) : Clock::time_point::max();
+    if (!seconds) help(*ticket.value);
     const WithoutInterpreter elsewhere;
-    if (!seconds) ticket.value->help();
     return ticket.value->wait([&] {
         check_signals();
         return Clock::now() < until;

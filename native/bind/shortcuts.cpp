@@ -63,7 +63,7 @@ bool is_same(const Array& one, const Array& other) {
     return one.address == other.address && one.size == other.size;
 }
 
-/// Which of the arrays it is; nothing if it is none of them, but has no bytes anyway.
+/// Which of the arrays it is; `none` if it has no bytes, nothing if it is not among them.
 std::optional<std::size_t> which(const Views& views, const Array& array, bool last) {
     std::optional<std::size_t> found;
     for (std::size_t i = 0; i < views.seen().size(); ++i)
@@ -128,11 +128,9 @@ std::optional<nb::object> Shortcuts::make(const Arguments& arguments) {
     const auto ready = request(*known, views);
     const auto epoch = epoch_;
     std::exception_ptr failure;
-    if (!run(known->recipe.plan, ready, failure)) return {};
+    if (!is_open() || !run(known->recipe.plan, ready, failure)) return {};
     ++uses_[ready.label.kind];
-    if (failure) {
-        fail_(nb::borrow(arguments.method), Held<Ticket>{Ticket::failed(std::move(failure))}, epoch);
-    }
+    if (failure) fail_(nb::borrow(arguments.method), Held<Ticket>{Ticket::failed(std::move(failure))}, epoch);
     return result_of(*known, arguments);
 }
 
@@ -156,6 +154,7 @@ std::optional<Shortcuts::Started> Shortcuts::start(const Arguments& arguments) {
     const auto known = find(arguments, views);
     if (!known) return {};
     auto ready = request(*known, views);
+    if (!is_open()) return {};
     ++uses_[ready.label.kind];
     auto ticket = std::visit(
         [&](const auto& plan) {
@@ -174,6 +173,7 @@ nb::object Shortcuts::result_of(const Known& known, const Arguments& arguments) 
     return nb::borrow(known.result == none ? Py_None : arguments.values[known.result]);
 }
 
+/// Runs Python now and then, to number a line: look again whether it is open.
 Request Shortcuts::request(Known& known, const Views& views) {
     const auto now = Clock::now();
     Request ready{known.in(views), known.out(views), after(known.recipe.seconds, now), known.recipe.label,

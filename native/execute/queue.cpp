@@ -39,7 +39,7 @@ struct Ticket::Queue {
 
     bool may_run() const { return !busy && !waiting.empty(); }
     void wait_for_news(std::unique_lock<std::mutex>& lock);
-    void run_next(std::unique_lock<std::mutex>& lock, bool in_background);
+    void run_next(std::unique_lock<std::mutex>& lock, bool in_background, const Told& told = {});
 };
 
 bool Ticket::done() const { return done_.load(std::memory_order_acquire); }
@@ -66,11 +66,11 @@ std::shared_ptr<Ticket> Ticket::failed(std::exception_ptr failure) {
     return ticket;
 }
 
-void Ticket::help() const {
+void Ticket::help(const Told& told) const {
     const auto queue = queue_.lock();
     if (!queue || !origin_.is_here()) return;
     std::unique_lock lock(queue->mutex);
-    while (!done() && queue->may_run()) queue->run_next(lock, false);
+    while (!done() && queue->may_run()) queue->run_next(lock, false, told);
 }
 
 void Ticket::rethrow() const {
@@ -167,7 +167,7 @@ void Ticket::Queue::wait_for_news(std::unique_lock<std::mutex>& lock) {
     sleeps = false;
 }
 
-void Ticket::Queue::run_next(std::unique_lock<std::mutex>& lock, bool in_background) {
+void Ticket::Queue::run_next(std::unique_lock<std::mutex>& lock, bool in_background, const Told& told) {
     Started next = std::move(waiting.front());
     waiting.pop_front();
     busy = true;
@@ -176,7 +176,7 @@ void Ticket::Queue::run_next(std::unique_lock<std::mutex>& lock, bool in_backgro
     try {
         next.call(in_background);
     } catch (...) {
-        failure = std::current_exception();
+        failure = told ? told(std::current_exception()) : std::current_exception();
     }
     next.call = nullptr;  // may be the last one to know the queue, whose end takes the lock
     lock.lock();

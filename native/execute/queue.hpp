@@ -22,9 +22,11 @@ class Ticket {
     /// Waits for the end of the call, looking up in between; false if that says to wait no longer.
     bool wait(const std::function<bool()>& look_up) const;
 
+    using Told = std::function<std::exception_ptr(std::exception_ptr failure)>;
+
     /// Runs the call, and those before it, in this thread, unless another one does: to be woken by that takes
-    /// longer than a short call.
-    void help() const;
+    /// longer than a short call. `told` makes of a failure here what all who wait are to know.
+    void help(const Told& told) const;
 
     /// Of a call that has ended.
     static std::shared_ptr<Ticket> failed(std::exception_ptr failure);

@@ -32,7 +32,7 @@ ASKED_FOR = {
         *("parameter_servers", "dedicated_servers"),
     },
     "alltoall": {"pairwise", "bruck"},
-    "barrier": {"dissemination"},
+    "barrier": {"dissemination", "exchange"},
     "scan": {"recursive_doubling"},
 }
 IN_RANK_ORDER = {
@@ -43,6 +43,7 @@ IN_RANK_ORDER = {
         *("parameter_servers", "dedicated_servers"),
     },
     "scan": {"recursive_doubling"},
+    "barrier": {"exchange"},
 }
 
 

@@ -131,7 +131,7 @@ class Handle:
     def _result(self) -> Any:
         try:
             return self._pending.result()
-        except (Exception, KeyboardInterrupt) as error:  # the call may have run in the thread that waits for it
+        except Exception as error:
             cause = self._explain(error)
             if cause is error:
                 raise

@@ -98,7 +98,7 @@ void who_waits_runs_what_nobody_runs_yet() {
                         ++sum;
                         here += in_background ? 0 : 1;
                     });
-                    ticket->help();
+                    ticket->help({});
                     ticket->wait(forever);
                     expect(ticket->done(), "the call to be through");
                 }
@@ -111,7 +111,7 @@ void who_waits_runs_what_nobody_runs_yet() {
 void a_failure_in_the_thread_that_waits_is_kept_like_any_other() {
     CallQueue queue;
     const auto bad = queue.start([](bool) { throw std::runtime_error("bad"); });
-    bad->help();
+    bad->help({});
     bad->wait(forever);
     try {
         bad->rethrow();
