@@ -112,7 +112,8 @@ struct Shortcuts::Known {
     }
 };
 
-std::shared_ptr<Shortcuts::Known> Shortcuts::find(const Arguments& arguments, const Views& views) const {
+std::shared_ptr<Shortcuts::Known> Shortcuts::find(const Arguments& arguments, Views& views) const {
+    if (!is_open() || known_.empty() || !views.open(arguments)) return nullptr;
     const auto [first, last] = known_.equal_range(key_of(arguments, views));
     for (auto each = first; each != last; ++each)
         if (each->second->fits(arguments, views)) return each->second;
@@ -120,9 +121,7 @@ std::shared_ptr<Shortcuts::Known> Shortcuts::find(const Arguments& arguments, co
 }
 
 std::optional<nb::object> Shortcuts::make(const Arguments& arguments) {
-    if (!is_open() || known_.empty()) return {};
     Views views;
-    if (!views.open(arguments)) return {};
     const auto known = find(arguments, views);
     if (!known) return {};
     const auto ready = request(*known, views);
@@ -148,9 +147,7 @@ bool Shortcuts::run(const AnyPlan& plan, const Request& request, std::exception_
 }
 
 std::optional<Shortcuts::Started> Shortcuts::start(const Arguments& arguments) {
-    if (!is_open() || known_.empty()) return {};
     Views views;
-    if (!views.open(arguments)) return {};
     const auto known = find(arguments, views);
     if (!known) return {};
     auto ready = request(*known, views);

@@ -76,7 +76,8 @@ class Shortcuts {
     struct Known;
     using Table = std::unordered_multimap<std::size_t, std::shared_ptr<Known>>;
 
-    std::shared_ptr<Known> find(const Arguments& arguments, const Views& views) const;
+    /// Opens the views, too. Nothing for a call that is not known, or while it is held.
+    std::shared_ptr<Known> find(const Arguments& arguments, Views& views) const;
     bool is_open() const { return holds_ == 0 && core_.executor && core_.executor->is_whole(); }
     std::uint32_t line(Known& known);
     static nanobind::object result_of(const Known& known, const Arguments& arguments);

@@ -91,6 +91,20 @@ def test_what_is_wrong_is_refused_as_ever(alone: Communicator) -> None:
         alone.allreduce(np.ones(6), into=x)  # type: ignore[call-arg]
 
 
+def of_nothing(comm: Communicator) -> list[tuple[int, ...]]:
+    shapes = []
+    for _ in range(3):
+        x = np.empty((0, 2))
+        assert comm.allreduce(x, out=x) is x
+        shapes += [comm.allreduce(np.empty(0)).shape, comm.allreduce(np.empty(0), out=np.empty(0)).shape]
+    return shapes
+
+
+@pytest.mark.parametrize("links", LINKS)
+def test_empty_arrays_are_results_too(links: str) -> None:
+    assert on_two_ranks(of_nothing, links) == [[(0,)] * 6] * 2
+
+
 def overlapping(comm: Communicator) -> list[float]:
     memory = np.arange(8.0)
     for _ in range(3):
