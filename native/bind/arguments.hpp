@@ -22,30 +22,29 @@ struct Arguments {
 /// Is it an array of NumPy's, and not of a class derived from it?
 bool is_array(PyObject* object);
 
-/// The arrays among the arguments, as long as this lives. An array that appears twice is looked at once.
+/// An array among the arguments, as NumPy describes it. It is what it says as long as its owner keeps it.
+struct View {
+    std::size_t argument;
+    std::byte* data;
+    std::size_t elements;
+    std::span<const Py_ssize_t> shape;
+    PyObject* dtype;
+    bool is_writable;
+};
+
+/// The arrays among the arguments. Not by the buffer protocol: what that makes for each array takes longer
+/// than the rest of a small call.
 class Views {
   public:
     static constexpr std::size_t most = 2;
 
-    struct Seen {
-        std::size_t argument;
-        const Py_buffer* buffer;
-    };
-
-    Views() = default;
-    Views(const Views&) = delete;
-    Views& operator=(const Views&) = delete;
-    ~Views();
-
     /// False if there are more arrays, or some that are not contiguous.
     bool open(const Arguments& arguments);
 
-    std::span<const Seen> seen() const { return std::span(seen_).first(count_); }
+    std::span<const View> seen() const { return std::span(seen_).first(count_); }
 
   private:
-    std::array<Py_buffer, most> buffers_;
-    std::array<Seen, most> seen_;
-    std::size_t opened_ = 0;
+    std::array<View, most> seen_;
     std::size_t count_ = 0;
 };
 

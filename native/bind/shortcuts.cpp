@@ -21,14 +21,23 @@ constexpr std::size_t none = ~std::size_t{0};
 
 /// What an array has to have in common with an earlier one.
 struct Form {
-    std::string format;
+    nb::object dtype;
+    std::size_t item_bytes;
     std::vector<Py_ssize_t> shape;
     bool is_written;
 
-    bool fits(const Py_buffer& buffer) const {
-        return static_cast<std::size_t>(buffer.ndim) == shape.size() && !(is_written && buffer.readonly) &&
-               std::equal(shape.begin(), shape.end(), buffer.shape) && format == buffer.format;
+    static Form of(const View& view) {
+        const auto dtype = nb::borrow(view.dtype);
+        return {dtype,
+                nb::cast<std::size_t>(dtype.attr("itemsize")),
+                {view.shape.begin(), view.shape.end()},
+                false};
     }
+    bool fits(const View& view) const {
+        return view.dtype == dtype.ptr() && std::ranges::equal(shape, view.shape) &&
+               (view.is_writable || !is_written);
+    }
+    Array array(const View& view) const { return {view.data, view.elements * item_bytes}; }
 };
 
 /// Equal to itself for ever, and to nothing else that matters.
@@ -47,12 +56,8 @@ std::size_t key_of(const Arguments& arguments, const Views& views) {
     const auto mix = [&](std::size_t more) { key = key * 0x9E3779B97F4A7C15 + more; };
     mix(arguments.values.size());
     mix(arguments.named());
-    for (const auto& [argument, buffer] : views.seen()) mix(static_cast<std::size_t>(buffer->len));
+    for (const auto& view : views.seen()) mix(view.elements);
     return key;
-}
-
-Array array_of(const Py_buffer& buffer) {
-    return {static_cast<std::byte*>(buffer.buf), static_cast<std::size_t>(buffer.len)};
 }
 
 bool overlap(const Array& one, const Array& other) {
@@ -64,10 +69,11 @@ bool is_same(const Array& one, const Array& other) {
 }
 
 /// Which of the arrays it is; `none` if it has no bytes, nothing if it is not among them.
-std::optional<std::size_t> which(const Views& views, const Array& array, bool last) {
+std::optional<std::size_t> which(const Views& views, std::span<const Form> forms, const Array& array,
+                                 bool last) {
     std::optional<std::size_t> found;
-    for (std::size_t i = 0; i < views.seen().size(); ++i)
-        if (is_same(array_of(*views.seen()[i].buffer), array) && (last || !found)) found = i;
+    for (std::size_t i = 0; i < forms.size(); ++i)
+        if (is_same(forms[i].array(views.seen()[i]), array) && (last || !found)) found = i;
     if (!found && array.size == 0) return none;
     return found;
 }
@@ -84,6 +90,7 @@ struct Shortcuts::Known {
     std::size_t result;                 // argument
     bool in_place;
     Recipe recipe;
+    std::uint64_t* uses;  // of this kind of call, kept by the table of all kinds
     // The last line that made this call.
     PyObject* code = nullptr;
     int instruction = 0;
@@ -98,17 +105,16 @@ struct Shortcuts::Known {
         for (std::size_t i = 0; i < constants.size(); ++i)
             if (constants[i].is_valid() && !is_equal(constants[i].ptr(), arguments.values[i])) return false;
         for (std::size_t i = 0; i < forms.size(); ++i) {
-            const auto& [argument, buffer] = views.seen()[i];
-            if (constants[argument].is_valid() || !forms[i].fits(*buffer)) return false;
+            const auto& view = views.seen()[i];
+            if (constants[view.argument].is_valid() || !forms[i].fits(view)) return false;
         }
         return in_place == (source == target || is_same(in(views), out(views))) &&
                (in_place || !overlap(in(views), out(views)));
     }
-    Array in(const Views& views) const {
-        return source == none ? Array{} : array_of(*views.seen()[source].buffer);
-    }
-    Array out(const Views& views) const {
-        return target == none ? Array{} : array_of(*views.seen()[target].buffer);
+    Array in(const Views& views) const { return array(views, source); }
+    Array out(const Views& views) const { return array(views, target); }
+    Array array(const Views& views, std::size_t number) const {
+        return number == none ? Array{} : forms[number].array(views.seen()[number]);
     }
 };
 
@@ -128,7 +134,7 @@ std::optional<nb::object> Shortcuts::make(const Arguments& arguments) {
     const auto epoch = epoch_;
     std::exception_ptr failure;
     if (!is_open() || !run(known->recipe.plan, ready, failure)) return {};
-    ++uses_[ready.label.kind];
+    ++*known->uses;
     if (failure) fail_(nb::borrow(arguments.method), Held<Ticket>{Ticket::failed(std::move(failure))}, epoch);
     return result_of(*known, arguments);
 }
@@ -152,7 +158,7 @@ std::optional<Shortcuts::Started> Shortcuts::start(const Arguments& arguments) {
     if (!known) return {};
     auto ready = request(*known, views);
     if (!is_open()) return {};
-    ++uses_[ready.label.kind];
+    ++*known->uses;
     auto ticket = std::visit(
         [&](const auto& plan) {
             return core_.calls->start([executor = core_.executor, plan, ready,
@@ -207,8 +213,12 @@ void Shortcuts::learn(const Arguments& arguments, PyObject* result) {
     if (!lesson || lesson->by != std::this_thread::get_id()) return;
     Views views;
     if (!views.open(arguments)) return;
-    const auto source = which(views, lesson->in, false), target = which(views, lesson->out, true);
+    std::vector<Form> forms;
+    for (const auto& view : views.seen()) forms.push_back(Form::of(view));
+    const auto source = which(views, forms, lesson->in, false),
+               target = which(views, forms, lesson->out, true);
     if (!source || !target) return;
+    if (*target != none) forms[*target].is_written = true;
     auto known = std::make_shared<Known>();
     known->method = nb::borrow(arguments.method);
     for (std::size_t i = 0; i < arguments.named(); ++i)
@@ -221,14 +231,12 @@ void Shortcuts::learn(const Arguments& arguments, PyObject* result) {
         if (is_array(value) && value == result) known->result = i;
     }
     if (known->result == none && result != Py_None) return;
-    for (std::size_t i = 0; i < views.seen().size(); ++i) {
-        const auto& buffer = *views.seen()[i].buffer;
-        known->forms.push_back({buffer.format, {buffer.shape, buffer.shape + buffer.ndim}, i == *target});
-    }
+    known->forms = std::move(forms);
     known->source = *source;
     known->target = *target;
     known->in_place = *source == *target || is_same(lesson->in, lesson->out);
     known->recipe = lesson->recipe;
+    known->uses = &uses_[known->recipe.label.kind];
     const auto key = key_of(arguments, views);
     if (known_.count(key) >= most_alike) return;
     if (known_.size() >= most_known) known_.clear();

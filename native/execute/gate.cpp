@@ -12,6 +12,9 @@ namespace unisono {
 
 namespace {
 
+/// Looks that take about that long, if the line stays in the cache.
+constexpr int spins_of_a_microsecond = 50;
+
 /// A sleeper of a bell, as long as it lives.
 class Sleeper {
   public:
@@ -67,10 +70,10 @@ void Gate::wait_for(int peer, std::uint64_t step) {
     const auto moment = Moment::of(call_, step);
     if (neighbour(peer).known >= moment) return;
     const bool first = Moment::call(neighbour(peer).known) < call_;
-    wait_until(peer, line_of(peer), moment);
+    const bool spun = wait_until(peer, line_of(peer), moment);
     if (!first) return;
     compare(peer);
-    waiting_.recorder.arrived(peer);
+    waiting_.recorder.arrived(peer, spun ? Clock::now() : waiting_.recorder.latest());
 }
 
 void Gate::compare(int peer) const {
@@ -93,24 +96,26 @@ bool Gate::reached(int peer, const Line& line, std::uint64_t moment) {
     return known >= moment;
 }
 
-void Gate::wait_until(int peer, const Line& line, std::uint64_t moment) {
+bool Gate::wait_until(int peer, const Line& line, std::uint64_t moment) {
     for (int spin = 0; spin < waiting_.patience.spins; ++spin)
-        if (reached(peer, line, moment)) return;
-    waiting_.watch.begin();
+        if (reached(peer, line, moment)) return spin >= spins_of_a_microsecond;
     waiting_.recorder.begin_wait();
     waiting_.recorder.wait_for(peer);
     give_the_core_away_until(peer, line, moment);
     waiting_.recorder.end_wait();
+    return false;
 }
 
 void Gate::give_the_core_away_until(int peer, const Line& line, std::uint64_t moment) {
     const auto since = waiting_.recorder.wait_began();
-    const auto& [spins, spin_time, yields, yield_time] = waiting_.patience;
+    const auto& [spins, spin_time, yields, yield_time, kept_yields] = waiting_.patience;
     for (int yield = 0; yield < yields || Clock::now() - since < yield_time; ++yield) {
+        if (yield == kept_yields) waiting_.watch.begin();
         ::sched_yield();
         if (reached(peer, line, moment)) return;
         look_up(peer, line, moment);
     }
+    waiting_.watch.begin();
     Bell& bell = neighbour(peer).inbox->board().bell;
     const Sleeper sleeper(bell);
     for (;;) {

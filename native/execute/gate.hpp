@@ -40,7 +40,8 @@ class Gate {
     const Line& line_of(int peer) const { return neighbour(peer).inbox->board().line(call_); }
 
   private:
-    void wait_until(int peer, const Line& line, std::uint64_t moment);
+    /// Returns whether the time has come to look at the clock, for who wants to know when it was reached.
+    bool wait_until(int peer, const Line& line, std::uint64_t moment);
     void give_the_core_away_until(int peer, const Line& line, std::uint64_t moment);
     void show_that_it_has_entered();
     void tell_about_the_call();

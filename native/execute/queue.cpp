@@ -3,7 +3,9 @@
 #include <sched.h>
 #include <sys/eventfd.h>
 
+#include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <deque>
 #include <thread>
 #include <utility>
@@ -30,14 +32,17 @@ struct Ticket::Queue {
 
     mutable std::mutex mutex;
     std::condition_variable news;
-    bool busy = false;  // somebody runs a call
+    /// 1 if somebody runs a call, and 2 for each one that waits. Nothing is under way if it is 0: that is
+    /// how a call begins and ends that meets no other one. All else changes it with the lock held.
+    std::atomic<std::uint32_t> under_way{0};
     bool has_thread = false;
     bool sleeps = false;  // the thread, until it is woken
     int polls_left = 0;   // before it does
     bool closing = false;
     std::deque<Started> waiting;
 
-    bool may_run() const { return !busy && !waiting.empty(); }
+    bool busy() const { return under_way.load(std::memory_order_acquire) % 2 == 1; }
+    bool may_run() const { return !busy() && !waiting.empty(); }
     void wait_for_news(std::unique_lock<std::mutex>& lock);
     void run_next(std::unique_lock<std::mutex>& lock, bool in_background, const Told& told = {});
 };
@@ -105,24 +110,23 @@ CallQueue::~CallQueue() {
 }
 
 bool CallQueue::busy() const {
-    if (!origin_.is_here()) return false;
-    const std::lock_guard lock(state_->mutex);
-    return state_->busy || !state_->waiting.empty();
+    return origin_.is_here() && state_->under_way.load(std::memory_order_acquire) != 0;
 }
 
 CallQueue::Turn CallQueue::try_begin() {
     origin_.require("this communicator");
-    const std::lock_guard lock(state_->mutex);
-    if (state_->busy || !state_->waiting.empty()) return Turn(nullptr);
-    state_->busy = true;
-    return Turn(state_.get());
+    std::uint32_t nothing = 0;
+    // Acquire, pairs with the end of the call before this one.
+    const bool begun = state_->under_way.compare_exchange_strong(nothing, 1, std::memory_order_acquire);
+    return Turn(begun ? state_.get() : nullptr);
 }
 
 CallQueue::Turn::~Turn() {
     if (state_ == nullptr || !origin_.is_here()) return;
+    if (state_->under_way.fetch_sub(1, std::memory_order_acq_rel) == 1) return;
+    // With the lock: who found it busy sleeps by now, or looks again.
     const std::lock_guard lock(state_->mutex);
-    state_->busy = false;
-    if (!state_->waiting.empty()) state_->news.notify_all();
+    state_->news.notify_all();
 }
 
 std::shared_ptr<Ticket> CallQueue::run_or_start(Call call) {
@@ -144,6 +148,7 @@ std::shared_ptr<Ticket> CallQueue::enqueue(const std::shared_ptr<State>& state, 
     const auto ticket = std::make_shared<Ticket>();
     ticket->queue_ = state;
     state->waiting.push_back({std::move(call), ticket});
+    state->under_way.fetch_add(2, std::memory_order_acq_rel);
     state->polls_left = polls;
     if (state->sleeps) state->news.notify_all();
     return ticket;
@@ -159,7 +164,7 @@ void CallQueue::work(const std::shared_ptr<State>& state) {
 }
 
 void Ticket::Queue::wait_for_news(std::unique_lock<std::mutex>& lock) {
-    const auto there_are = [this] { return may_run() || (closing && !busy); };
+    const auto there_are = [this] { return may_run() || (closing && !busy()); };
     for (; polls_left > 0; --polls_left)
         if (news.wait_for(lock, between_polls, there_are)) return;
     sleeps = true;
@@ -170,7 +175,7 @@ void Ticket::Queue::wait_for_news(std::unique_lock<std::mutex>& lock) {
 void Ticket::Queue::run_next(std::unique_lock<std::mutex>& lock, bool in_background, const Told& told) {
     Started next = std::move(waiting.front());
     waiting.pop_front();
-    busy = true;
+    under_way.fetch_sub(1, std::memory_order_acq_rel);  // one less waits, and it is busy
     lock.unlock();
     std::exception_ptr failure;
     try {
@@ -180,7 +185,8 @@ void Ticket::Queue::run_next(std::unique_lock<std::mutex>& lock, bool in_backgro
     }
     next.call = nullptr;  // may be the last one to know the queue, whose end takes the lock
     lock.lock();
-    busy = false;  // first: who has waited for the ticket finds an idle queue
+    under_way.fetch_sub(
+        1, std::memory_order_acq_rel);  // first: who has waited for the ticket finds an idle queue
     if (!in_background && (closing || !waiting.empty())) news.notify_all();
     lock.unlock();
     next.ticket->finish(failure);

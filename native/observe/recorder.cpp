@@ -95,9 +95,9 @@ void Recorder::add(int peer, bool expected) {
     entry_of_[static_cast<std::size_t>(peer)] = index;
 }
 
-void Recorder::arrived(int peer) {
+void Recorder::arrived(int peer, Clock::time_point when) {
     auto& entry = entries_of(*begun_ - 1)[entry_of_[static_cast<std::size_t>(peer)]];
-    if (entry.arrived == 0) entry.arrived = nanoseconds(Clock::now().time_since_epoch());
+    if (entry.arrived == 0) entry.arrived = nanoseconds(when.time_since_epoch());
 }
 
 void Recorder::begin_wait() {

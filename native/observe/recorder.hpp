@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -67,7 +68,7 @@ class Recorder {
     void only_send_to(int peer) { add(peer, false); }
 
     /// A frame of an expected peer is here. Only the first of a call counts.
-    void arrived(int peer);
+    void arrived(int peer, Clock::time_point when = Clock::now());
 
     /// From now on nothing can be done before peers act; `wait_for` says which. Where some of these have not
     /// come to the call at all, it is them that the wait is for: the others may be waiting for them, too.
@@ -84,6 +85,9 @@ class Recorder {
 
     /// When the call that is under way began.
     Clock::time_point began() const { return began_; }
+
+    /// The latest time that it knows of: of the call's beginning, or in its last wait.
+    Clock::time_point latest() const { return std::max(began_, counted_to_); }
 
     /// Those of the kept calls that have this number or a later one, the oldest first; the last one may be
     /// under way.

@@ -23,9 +23,12 @@ struct Patience {
     /// about 80 us, a hand-over 2.
     int yields = 200;
     std::chrono::microseconds yield_time{200};
+    /// The first of these, in which the caller keeps what it has, above all the interpreter: to hand that
+    /// over and to take it back costs more than most waits of ranks that share a core.
+    int kept_yields = 0;
 
     /// More ranks than cores is normal: then the rank that we wait for needs our core.
-    static Patience with_more_ranks_than_cores() { return {.spins = 20}; }
+    static Patience with_more_ranks_than_cores() { return {.spins = 20, .kept_yields = 3}; }
 
     /// The caller computes meanwhile, and gets what it is given: who is woken from sleep runs at once, who
     /// yields waits until the caller's time slice is over.

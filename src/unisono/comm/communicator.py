@@ -57,6 +57,8 @@ class Communicator:
     an array of the caller's take ``out=``. ``start("allreduce", x)`` makes a call that goes on by itself.
     """
 
+    __slots__ = ("__dict__", "__weakref__", "_shortcuts")  # the last one for native/bind/method.cpp
+
     def __init__(
         self,
         executor: Executor,
