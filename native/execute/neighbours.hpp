@@ -23,7 +23,8 @@ struct Access {
     std::byte* pointer;
     std::uint64_t address;  // in `process`, if there is no pointer
     pid_t process;
-    bool is_callers;  // an array of another rank's caller, not that rank's stage
+    bool is_callers;         // an array of another rank's caller, not that rank's stage
+    bool is_staged = false;  // in the stage of some rank
 };
 
 /// Memory that a call needs for a while, kept for the next one.

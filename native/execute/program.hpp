@@ -11,7 +11,7 @@ namespace unisono {
 
 enum class Kind : std::int32_t { send, receive, local, fold };
 enum class How : std::int32_t { copy, reduce_before, reduce_after };
-enum class Area : std::int32_t { in, out, slot };
+enum class Area : std::int32_t { in, out, slot, shelf };
 
 /// Where a block lies: the caller's input or output, or a scratch slot. Nowhere is area -1.
 struct Home {

@@ -167,6 +167,8 @@ std::byte* Executor::Run::address(Home home, std::size_t byte) const {
         case Area::slot:
             return scratch_.memory.data() + scratch_.slots[number] +
                    (program_.is_window(number) ? byte % chunk : byte);
+        case Area::shelf:  // there are none between links: Program checks
+            break;
     }
     return nullptr;
 }

@@ -33,8 +33,8 @@ void SharedPlan::check(std::size_t stage_bytes) const {
     for (const auto& each : program->instructions()) {
         if (each.kind == SharedKind::combine)
             for (const auto place : program->references(each)) require_room(place, each.block());
-        if (each.kind == SharedKind::publish || each.kind == SharedKind::fetch)
-            require_room(each.place(), each.block());
+        if (each.kind == SharedKind::publish) require_room(each.place(), each.block());
+        if (each.kind == SharedKind::fetch) require_room(each.staged(), each.block());
     }
 }
 

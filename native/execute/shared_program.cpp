@@ -15,10 +15,11 @@ bool has(const std::vector<std::int32_t>& ranks, std::int32_t rank) {
 
 bool is_in(const SharedPlace& place, Area area) { return place.area == static_cast<std::int32_t>(area); }
 
+/// Always in the stage.
+bool is_staged(const SharedPlace& place) { return is_in(place, Area::slot) || is_in(place, Area::shelf); }
+
 /// Which block a slot is made for is up to the plan: SharedPlan::check compares sizes.
-bool fits(const SharedPlace& place, std::int32_t block) {
-    return is_in(place, Area::slot) || place.number == block;
-}
+bool fits(const SharedPlace& place, std::int32_t block) { return is_staged(place) || place.number == block; }
 
 }  // namespace
 
@@ -49,14 +50,24 @@ std::span<const std::int32_t> SharedProgram::references(const SharedInstruction&
                  static_cast<std::size_t>(combine.sources() + combine.targets()));
 }
 
+/// Targets may turn out to be fetched from the shelf, or the shelf to be of no use.
+bool SharedProgram::keeps_a_result(const SharedInstruction& combine) const {
+    const auto targets = references(combine).subspan(static_cast<std::size_t>(combine.sources()));
+    const auto is_shelf = [&](std::int32_t number) {
+        return is_in(places_[static_cast<std::size_t>(number)], Area::shelf);
+    };
+    return std::ranges::none_of(targets.first(targets.size() - 1), is_shelf) &&
+           !(targets.size() == 1 && is_shelf(targets.front()));
+}
+
 void SharedProgram::check(int rank, int ranks) const {
     const auto known_ranks = static_cast<std::size_t>(ranks),
                known_blocks = static_cast<std::size_t>(blocks_);
     require(blocks_ >= 0 && steps_ >= 0 && ranks > 0 && within(rank, known_ranks), 0, "a program of no rank");
     for (const auto& each : places_) {
         require(within(each.rank, known_ranks), 0, "a place of no rank");
-        require(within(each.area, 3), 0, "a place in no area");
-        require(is_in(each, Area::slot) ? each.entry >= 0 : within(each.number, known_blocks), 0,
+        require(within(each.area, 4), 0, "a place in no area");
+        require(is_staged(each) ? each.entry >= 0 : within(each.number, known_blocks), 0,
                 "a place for nothing");
     }
     const auto place = [&](std::int32_t number) { return places_[static_cast<std::size_t>(number)]; };
@@ -83,6 +94,7 @@ void SharedProgram::check(int rank, int ranks) const {
                     require(fits(place(reference), each.block()), i, "a place of another block");
                 for (const auto target : references(each).subspan(static_cast<std::size_t>(each.sources())))
                     require(!is_in(place(target), Area::in), i, "writes into an input");
+                require(keeps_a_result(each), i, "leaves its result to nobody");
                 break;
             case SharedKind::publish:
             case SharedKind::fetch:
@@ -91,8 +103,15 @@ void SharedProgram::check(int rank, int ranks) const {
                 require(is_in(place(each.place()), each.kind == SharedKind::publish ? Area::in : Area::out) &&
                             fits(place(each.place()), each.block()),
                         i, "a place of another block");
-                require(place(each.place()).rank == rank && place(each.place()).entry >= 0, i,
-                        "not a place of the rank's own stage");
+                require(place(each.place()).rank == rank, i, "not a place of the rank's own");
+                if (each.kind == SharedKind::publish) {
+                    require(place(each.place()).entry >= 0, i, "not a place of the rank's own stage");
+                    break;
+                }
+                require(within(each.staged(), places_.size()), i, "no such place");
+                require(each.staged() == each.place() ? place(each.place()).entry >= 0
+                                                      : is_in(place(each.staged()), Area::shelf),
+                        i, "fetches from nowhere");
                 break;
             default:
                 require(false, i, "unknown kind");

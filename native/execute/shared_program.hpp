@@ -8,8 +8,8 @@
 
 namespace unisono {
 
-/// Memory for a block: an area of some rank's. Blocks and slots are numbers; an entry is a place in the
-/// rank's stage (-1: none).
+/// Memory for a block: an area of some rank's. Blocks, slots and shelves are numbers; an entry is a place in
+/// the rank's stage (-1: none).
 struct SharedPlace {
     std::int32_t rank;
     std::int32_t area;
@@ -35,6 +35,7 @@ struct SharedInstruction {
     std::int32_t sources() const { return c; }  // combine
     std::int32_t targets() const { return d; }  // combine
     std::int32_t place() const { return a; }    // publish, fetch
+    std::int32_t staged() const { return c; }   // fetch: the place that it is copied from
 };
 static_assert(sizeof(SharedInstruction) == 5 * sizeof(std::int32_t));
 static_assert(sizeof(SharedPlace) == 4 * sizeof(std::int32_t));
@@ -61,6 +62,7 @@ class SharedProgram {
 
   private:
     void check(int rank, int ranks) const;
+    bool keeps_a_result(const SharedInstruction& combine) const;
 
     int blocks_;
     int steps_;

@@ -23,6 +23,11 @@ constexpr std::size_t longest_copy = 4 * 1024 * 1024;
 /// Of a result that lies apart from the operands.
 constexpr std::size_t too_large_for_caches = 4 * 1024 * 1024;
 
+/// Bytes that are written into a stage to see how long that takes; and how long it takes at most between
+/// cores that share a cache.
+constexpr std::size_t a_try = 8 * 1024;
+constexpr auto near_try = std::chrono::nanoseconds(2000);
+
 bool is_in(const SharedPlace& place, Area area) { return place.area == static_cast<std::int32_t>(area); }
 
 }  // namespace
@@ -88,10 +93,10 @@ void SharedRun::run(const SharedInstruction& each) {
             combine(each);
             break;
         case SharedKind::publish:
-            if (stages_input_) copy_staged(each);
+            if (stages_input_) publish(each);
             break;
         case SharedKind::fetch:
-            if (stages_output_) copy_staged(each);
+            if (stages_output_) fetch(each);
             break;
     }
 }
@@ -115,7 +120,16 @@ void SharedRun::combine(const SharedInstruction& combine) {
     if (bytes == 0) return;
     auto& accesses = neighbours_.scratch.accesses;
     accesses.clear();
-    for (const auto place : program_.references(combine)) accesses.push_back(access(place));
+    const auto references = program_.references(combine);
+    for (const auto place : references.first(index(combine.sources()))) accesses.push_back(access(place));
+    bool is_fetched = false;
+    for (const auto place : references.subspan(index(combine.sources()))) {
+        const bool here = is_fetched_by_others(program_.places()[index(place)]);
+        is_fetched |= here;
+        // The shelf is the last one.
+        if (!here && (is_fetched || !is_in(program_.places()[index(place)], Area::shelf)))
+            accesses.push_back(access(place));
+    }
     const auto all = std::span<const Access>(accesses);
     const auto sources = all.first(index(combine.sources())), targets = all.subspan(index(combine.sources()));
     for (const auto& each : sources)
@@ -155,17 +169,45 @@ void SharedRun::combine_chunk(std::span<const Access> sources, std::span<const A
     for (const auto& target : targets) store(target, offset, result, bytes);
 }
 
-/// A block between the caller's memory and its stage.
-void SharedRun::copy_staged(const SharedInstruction& copy) const {
-    const auto bytes = bytes_of(copy.block());
+/// Will the rank take it from the shelf, because nobody else can write to its output?
+bool SharedRun::is_fetched_by_others(const SharedPlace& place) const {
+    return is_in(place, Area::out) && place.entry < 0 && place.rank != rank_ &&
+           Whereabouts(gate_.line_of(place.rank).out.load(std::memory_order_relaxed)).kind() ==
+               Whereabouts::Kind::stage;
+}
+
+void SharedRun::publish(const SharedInstruction& publish) {
+    const auto bytes = bytes_of(publish.block());
     if (bytes == 0) return;  // there may be no memory for it either
-    const auto& place = program_.places()[index(copy.place())];
-    const auto offset = plan_.offsets[index(copy.place())] + window_ * plan_.window;
-    auto* const staged = stage_of(rank_) + plan_.staged[index(copy.place())];
-    if (is_in(place, Area::in))
-        std::memcpy(staged, in_.address + offset, bytes);
+    const auto place = index(publish.place());
+    write_to_stage(stage_of(rank_) + plan_.staged[place],
+                   in_.address + plan_.offsets[place] + window_ * plan_.window, bytes);
+}
+
+/// What is in the stage has been read by other cores, and their caches have to give it up before it can be
+/// written. Between cores that share no cache, that takes longer than to write to memory. Cores may change at
+/// any time: so it is tried.
+void SharedRun::write_to_stage(std::byte* to, const std::byte* from, std::size_t bytes) {
+    std::size_t tried = 0;
+    if (!is_far_ && bytes >= 4 * a_try) {
+        const auto began = Clock::now();
+        std::memcpy(to, from, a_try);
+        tried = a_try;
+        is_far_ = Clock::now() - began > near_try;
+    }
+    if (is_far_)
+        stream(to + tried, from + tried, bytes - tried);
     else
-        std::memcpy(out_.address + offset, staged, bytes);
+        std::memcpy(to + tried, from + tried, bytes - tried);
+}
+
+void SharedRun::fetch(const SharedInstruction& fetch) const {
+    const auto bytes = bytes_of(fetch.block());
+    if (bytes == 0) return;
+    const auto from = program_.places()[index(fetch.staged())].rank;
+    if (from != rank_) add(traffic_.received[index(from)], bytes);
+    std::memcpy(out_.address + plan_.offsets[index(fetch.place())] + window_ * plan_.window,
+                stage_of(from) + plan_.staged[index(fetch.staged())], bytes);
 }
 
 /// What others are told about an array: arrays in the heap are used as they are, others as the plan says.
@@ -180,9 +222,9 @@ Access SharedRun::access(std::int32_t number) const {
     const auto& place = program_.places()[index(number)];
     const auto own = place.rank == rank_;
     const auto in_stage = [&] {
-        return Access{place.rank, stage_of(place.rank) + plan_.staged[index(number)], 0, 0, false};
+        return Access{place.rank, stage_of(place.rank) + plan_.staged[index(number)], 0, 0, false, true};
     };
-    if (is_in(place, Area::slot)) return in_stage();
+    if (is_in(place, Area::slot) || is_in(place, Area::shelf)) return in_stage();
     const auto offset = plan_.offsets[index(number)] + window_ * plan_.window;
     const bool is_input = is_in(place, Area::in);
     if (own) {
@@ -260,8 +302,9 @@ void SharedRun::store(const Access& access, std::size_t offset, const std::byte*
     if (access.pointer == nullptr)
         naming(access.rank, [&] { write_to(access.process, access.address + offset, {from, bytes}); });
     else
-        streams_ ? stream(access.pointer + offset, from, bytes)
-                 : static_cast<void>(std::memcpy(access.pointer + offset, from, bytes));
+        streams_ || (is_far_ && access.is_staged)
+            ? stream(access.pointer + offset, from, bytes)
+            : static_cast<void>(std::memcpy(access.pointer + offset, from, bytes));
 }
 
 /// A rank that has given up the call may have changed its array while it was read.

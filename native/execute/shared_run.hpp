@@ -34,7 +34,10 @@ class SharedRun {
     void combine(const SharedInstruction& combine);
     void combine_chunk(std::span<const Access> sources, std::span<const Access> targets, std::size_t offset,
                        std::size_t bytes);
-    void copy_staged(const SharedInstruction& copy) const;
+    bool is_fetched_by_others(const SharedPlace& place) const;
+    void publish(const SharedInstruction& publish);
+    void write_to_stage(std::byte* to, const std::byte* from, std::size_t bytes);
+    void fetch(const SharedInstruction& fetch) const;
 
     void require_still_there(std::span<const Access> sources) const;
     bool holds(When when) const;
@@ -64,7 +67,8 @@ class SharedRun {
     Array out_;
     Traffic traffic_;
     Gate gate_;
-    bool streams_;  // results past the caches
+    bool streams_;         // results past the caches
+    bool is_far_ = false;  // the stage from the cores that read it
     bool stages_input_ = false;
     bool stages_output_ = false;
     std::uint64_t window_ = 0;

@@ -87,15 +87,25 @@ class Machine:
             _, first, sources, targets = columns
             references = program.references[first : first + sources + targets].tolist()
             value = self.reduce(self.load(rank, reference, window) for reference in references[:sources])
+            fetched = [each for each in references[sources:] if self.is_fetched(rank, each)]
             for reference in references[sources:]:
-                self.store(rank, reference, window, value)
+                is_shelf = program.places[reference][1] == Area.SHELF
+                if reference not in fetched and (fetched or not is_shelf):
+                    self.store(rank, reference, window, value)
             return
         _, area, block, entry = program.places[columns[0]].tolist()
         own = self.own(rank, area, block, window, program)
         if kind == Kind.PUBLISH and rank.stages_input:
             rank.memory[STAGE, 0, entry] = rank.memory[own]
         if kind == Kind.FETCH and rank.stages_output:
-            rank.memory[own] = rank.memory[STAGE, 0, entry]
+            producer, _, _, entry = program.places[columns[2]].tolist()
+            rank.memory[own] = self.ranks[producer].memory[STAGE, 0, entry]
+
+    def is_fetched(self, rank: Rank, reference: int) -> bool:
+        """Does another rank take this from the shelf?"""
+        number, area, _, entry = rank.program.places[reference].tolist()
+        owner = self.ranks[number]
+        return area == Area.OUT and entry < 0 and owner is not rank and owner.stages_output
 
     def load(self, rank: Rank, reference: int, window: int) -> int:
         owner, place = self.where(rank, reference, window)
@@ -110,7 +120,7 @@ class Machine:
         number, area, block, entry = rank.program.places[reference].tolist()
         owner = self.ranks[number]
         staged = (
-            area == Area.SLOT
+            area in (Area.SLOT, Area.SHELF)
             or (area == Area.IN and owner.stages_input and owner is not rank)
             or (area == Area.OUT and owner.stages_output and entry >= 0)
         )

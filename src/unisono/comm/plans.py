@@ -16,7 +16,7 @@ from ..schedule.layout import Layout
 
 LINE = 64  # bytes of a cache line
 TINY, WORD = 32, 8  # bytes of a stage on a board's line, and what its entries start at multiples of
-SMALL = 2 << 20
+SMALL = 16 << 20
 """If the arrays of all ranks have together up to so many bytes, they go through the stage even if others could use them
 directly: system calls, which look up every page, cost more than a copy that stays in the cache."""
 

@@ -41,6 +41,7 @@ class Area(IntEnum):
     IN = 0
     OUT = 1
     SLOT = 2
+    SHELF = 3  # of ranks that share memory: see shelves.py
 
 
 class Home(NamedTuple):

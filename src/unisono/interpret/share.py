@@ -18,6 +18,7 @@ from ..schedule.schedule import Schedule
 from .combines import Combine, Combining, Home
 from .lower import Area
 from .order import ENTERED, Access, Event, order
+from .shelves import shelve
 
 Numbers = NDArray[np.int32]
 BlockNumbers = NDArray[np.int64]
@@ -30,7 +31,7 @@ class Kind(IntEnum):
     SIGNAL = 1  # step, when
     COMBINE = 2  # block, first reference, sources, targets
     PUBLISH = 3  # place: copy a block of the input to where others read it, if they cannot read the input itself
-    FETCH = 4  # place: copy a block of the output from where others wrote it, if they cannot write to it themselves
+    FETCH = 4  # place, block, place: copy the output from where it is staged, if others cannot write to it themselves
 
 
 class When(IntEnum):
@@ -80,12 +81,16 @@ class _Sharing:
 
     def __init__(self, combining: Combining) -> None:
         self.combining = combining
-        self.combines = combining.steps
+        shelves = shelve(combining)
+        self.shelves = shelves.blocks
+        self.fetches = {id(fetch) for fetch in shelves.fetches}
+        self.combines = [*combining.steps, *shelves.fetches]
+        fetched = {home for fetch in shelves.fetches for home in fetch.targets}
         ranks = range(combining.schedule.p)
         self.used_by_others: list[set[Home]] = [set() for _ in ranks]  # inputs and outputs, by their owners
         for combine in self.combines:
             for home in (*combine.sources, *combine.targets):
-                if home.rank != combine.rank and home.area != Area.SLOT:
+                if home.rank != combine.rank and home.area in (Area.IN, Area.OUT) and home not in fetched:
                     self.used_by_others[home.rank].add(home)
         self.stage_entries = [self._stage(rank) for rank in ranks]
         self.ordered = order([self._access(combine) for combine in self.combines], len(ranks))
@@ -104,14 +109,18 @@ class _Sharing:
             self.step_of[event] = steps[event.rank]
 
     def _stage(self, rank: int) -> dict[Home, int]:
-        """The entries of a rank's stage: its slots, then what others use of its input and output."""
+        """The entries of a rank's stage: its slots, its shelves, then what others use of its input and output."""
         slots = [Home(rank, Area.SLOT, number) for number in range(len(self.combining.slots[rank]))]
-        return {home: entry for entry, home in enumerate((*slots, *sorted(self.used_by_others[rank])))}
+        shelves = [Home(rank, Area.SHELF, number) for number in range(len(self.shelves[rank]))]
+        return {home: entry for entry, home in enumerate((*slots, *shelves, *sorted(self.used_by_others[rank])))}
+
+    def block_of(self, home: Home) -> int:
+        return self.shelves[home.rank][home.number] if home.area == Area.SHELF else self.combining.block_of(home)
 
     def _access(self, combine: Combine) -> Access:
         location = self.combining.location
-        slots_read = {home.rank for home in combine.sources if home.area != Area.SLOT}
-        owners = (slots_read | {home.rank for home in combine.targets}) - {combine.rank}
+        arrays_read = {home.rank for home in combine.sources if home.area in (Area.IN, Area.OUT)}
+        owners = (arrays_read | {home.rank for home in combine.targets}) - {combine.rank}
         return Access(
             combine.rank, [location(h) for h in combine.sources], [location(h) for h in combine.targets], owners
         )
@@ -138,7 +147,12 @@ class _Sharing:
                 yield event, when
 
 
-_WHEN_READ = {int(Area.IN): When.INPUT_LENT, int(Area.OUT): When.OUTPUT_LENT, int(Area.SLOT): When.REUSED}
+_WHEN_READ = {
+    int(Area.IN): When.INPUT_LENT,
+    int(Area.OUT): When.OUTPUT_LENT,
+    int(Area.SLOT): When.REUSED,
+    int(Area.SHELF): When.REUSED,
+}
 
 
 class _Writing:
@@ -159,10 +173,10 @@ class _Writing:
 
     def program(self) -> SharedProgram:
         sharing, rank = self.sharing, self.rank
-        staged = [home for home in sharing.stage_entries[rank] if home.area != Area.SLOT]
+        staged = [home for home in sharing.stage_entries[rank] if home.area in (Area.IN, Area.OUT)]
         for home in staged:
             if home.area == Area.IN:
-                self.copy(Kind.PUBLISH, home, 0)
+                self.row(0, Kind.PUBLISH, self.place(home), self.block(home.number))
         self.signal(Event(rank, ENTERED))
         for combine, waits, event in zip(
             sharing.combines, sharing.ordered.waits, sharing.ordered.event_of, strict=True
@@ -170,7 +184,10 @@ class _Writing:
             if combine.rank == rank:
                 for awaited in waits:
                     self.wait(awaited, When.ALWAYS, combine.first_round)
-                self.combine(combine)
+                if id(combine) in sharing.fetches:
+                    self.fetch(combine.targets[0], combine.sources[0], combine.last_round)
+                else:
+                    self.combine(combine)
                 self.signal(event)
         last = sorted(sharing.last_waits[rank], key=lambda wait: wait[1])
         for awaited, when in last:
@@ -178,7 +195,7 @@ class _Writing:
                 self.wait(awaited, when, sharing.round_of[awaited])
         for home in staged:
             if home.area == Area.OUT:
-                self.copy(Kind.FETCH, home, sharing.written_in.get(home, 0))
+                self.fetch(home, home, sharing.written_in.get(home, 0))
         for awaited, when in last:
             if when != When.ALWAYS:
                 self.wait(awaited, when, sharing.round_of[awaited])
@@ -186,11 +203,11 @@ class _Writing:
 
     def written(self) -> SharedProgram:
         entries = self.sharing.stage_entries
-        block_of = self.sharing.combining.block_of
+        block_of = self.sharing.block_of
         places = [
             (
                 *home[:2],
-                home.number if home.area == Area.SLOT else self.block(home.number),
+                self.block(home.number) if home.area in (Area.IN, Area.OUT) else home.number,
                 entries[home.rank].get(home, -1),
             )
             for home in self.places
@@ -227,8 +244,8 @@ class _Writing:
         counts = len(combine.sources), len(combine.targets)
         self.row(combine.last_round, Kind.COMBINE, self.block(combine.block), first, *counts)
 
-    def copy(self, kind: Kind, home: Home, round_: int) -> None:
-        self.row(round_, kind, self.place(home), self.block(home.number))
+    def fetch(self, home: Home, staged: Home, round_: int) -> None:
+        self.row(round_, Kind.FETCH, self.place(home), self.block(home.number), self.place(staged))
 
     def place(self, home: Home) -> int:
         return self.places.setdefault(home, len(self.places))
