@@ -17,6 +17,9 @@ namespace {
 /// Bytes that are combined before their results are copied on: they are still in the cache then.
 constexpr std::size_t chunk = 128 * 1024;
 
+/// The same where that needs no system call: half of the nearest cache.
+constexpr std::size_t small_chunk = 16 * 1024;
+
 /// Bytes of a copy in one piece. Who leaves a call waits for it.
 constexpr std::size_t longest_copy = 4 * 1024 * 1024;
 
@@ -25,8 +28,8 @@ constexpr std::size_t too_large_for_caches = 4 * 1024 * 1024;
 
 /// Bytes that are written into a stage to see how long that takes; and how long it takes at most between
 /// cores that share a cache.
-constexpr std::size_t a_try = 8 * 1024;
-constexpr auto near_try = std::chrono::nanoseconds(2000);
+constexpr std::size_t a_try = 4 * 1024;
+constexpr auto near_try = std::chrono::nanoseconds(1000);
 
 bool is_in(const SharedPlace& place, Area area) { return place.area == static_cast<std::int32_t>(area); }
 
@@ -139,7 +142,9 @@ void SharedRun::combine(const SharedInstruction& combine) {
     const bool needs_no_buffer =
         !streams_ && all.size() == 2 &&
         (all[0].pointer != nullptr || (all[1].pointer != nullptr && !all[1].is_callers));
-    const auto step = needs_no_buffer ? longest_copy : chunk;
+    const bool in_reach =
+        std::ranges::all_of(all, [](const Access& each) { return each.pointer != nullptr; });
+    const auto step = needs_no_buffer ? longest_copy : in_reach ? small_chunk : chunk;
     for (std::size_t offset = 0; offset < bytes; offset += step)
         combine_chunk(sources, targets, offset, std::min(step, bytes - offset));
     require_still_there(sources);
@@ -189,11 +194,12 @@ void SharedRun::publish(const SharedInstruction& publish) {
 /// any time: so it is tried.
 void SharedRun::write_to_stage(std::byte* to, const std::byte* from, std::size_t bytes) {
     std::size_t tried = 0;
-    if (!is_far_ && bytes >= 4 * a_try) {
+    if (!has_tried_ && bytes > a_try) {
         const auto began = Clock::now();
         std::memcpy(to, from, a_try);
-        tried = a_try;
         is_far_ = Clock::now() - began > near_try;
+        has_tried_ = true;
+        tried = a_try;
     }
     if (is_far_)
         stream(to + tried, from + tried, bytes - tried);

@@ -67,8 +67,9 @@ class SharedRun {
     Array out_;
     Traffic traffic_;
     Gate gate_;
-    bool streams_;         // results past the caches
-    bool is_far_ = false;  // the stage from the cores that read it
+    bool streams_;  // results past the caches
+    bool has_tried_ = false;
+    bool is_far_ = false;  // the stage is, from the cores that read it
     bool stages_input_ = false;
     bool stages_output_ = false;
     std::uint64_t window_ = 0;

@@ -6,6 +6,7 @@ reach, instead of once into the stage of each. Who pushes, and who fetches, both
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import NamedTuple
 
 from .combines import Combine, Combining, Home
@@ -22,8 +23,10 @@ class Shelves(NamedTuple):
 def shelve(combining: Combining) -> Shelves:
     """Gives each combine that pushes results a shelf, as its last target."""
     shelves = Shelves([], [[] for _ in range(combining.schedule.p)])
+    uses = Counter(home for combine in combining.steps for home in (*combine.sources, *combine.targets))
     for combine in combining.steps:
-        pushed = [home for home in combine.targets if _is_final(home, combine, combining)]
+        others = [home for home in combine.targets if home.rank != combine.rank and home.area == Area.OUT]
+        pushed = [home for home in others if uses[home] == 1]  # a result, for nobody but its caller
         if not pushed:
             continue
         on_shelf = shelves.blocks[combine.rank]
@@ -34,12 +37,6 @@ def shelve(combining: Combining) -> Shelves:
     p = combining.schedule.p
     shelves.fetches.sort(key=lambda fetch: (fetch.sources[0].rank - fetch.rank) % p)  # not all from one rank at a time
     return shelves
-
-
-def _is_final(home: Home, combine: Combine, combining: Combining) -> bool:
-    """Does this combine write a result into another rank's output, for nobody but its caller?"""
-    others = home.rank != combine.rank and home.area == Area.OUT
-    return others and combining.touched[combining.location(home)] == combine.number
 
 
 def _fetch(shelf: Home, home: Home, combine: Combine) -> Combine:

@@ -58,8 +58,10 @@ SharedProgram direct_allreduce(int rank) {
     rows.push_back({SharedKind::combine, rank, 0, ranks, ranks});
     rows.push_back({SharedKind::signal, 2, always, 0, 0});
     everybody_else([&](int peer) { rows.push_back({SharedKind::wait, peer, 2, always, 0}); });
-    everybody_else(
-        [&](int block) { rows.push_back({SharedKind::fetch, place(rank, Area::out, block), block, 0, 0}); });
+    everybody_else([&](int block) {
+        const auto output = place(rank, Area::out, block);
+        rows.push_back({SharedKind::fetch, output, block, output, 0});
+    });
     std::vector<std::int32_t> rounds;
     for (const auto& row : rows)
         rounds.push_back(row.kind == SharedKind::combine || (!rounds.empty() && rounds.back() == 1) ? 1 : 0);
