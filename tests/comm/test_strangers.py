@@ -141,7 +141,8 @@ def test_a_stranger_has_so_long_to_become_known_however_busy_it_is(port: Port, m
         loop.run(lambda: bool(port.refusals.counts), soon())
     assert port.refusals.counts == {Why.SILENCE: 1}
     assert 0.3 <= time.monotonic() - began < 3
-    assert slow.recv(1) == b""
+    with suppress(ConnectionResetError):  # a byte may have come after the last look
+        assert slow.recv(1) == b""
 
 
 def test_refusals_are_told_once_for_each_reason_and_then_counted(port: Port, caplog: pytest.LogCaptureFixture) -> None:
