@@ -85,6 +85,7 @@ void SharedRun::rehearse_window(Rehearsal& rehearsal) {
 }
 
 void SharedRun::run(const SharedInstruction& each) {
+    has_tried_ = is_far_ = false;
     switch (each.kind) {
         case SharedKind::wait:
             if (holds(each.when())) gate_.wait_for(each.peer(), step_of(each));
@@ -190,8 +191,8 @@ void SharedRun::publish(const SharedInstruction& publish) {
 }
 
 /// What is in the stage has been read by other cores, and their caches have to give it up before it can be
-/// written. Between cores that share no cache, that takes longer than to write to memory. Cores may change at
-/// any time: so it is tried.
+/// written. Between cores that share no cache, that takes longer than to write to memory. It depends on
+/// who reads this block, and on which cores both are just now: so it is tried, once for each instruction.
 void SharedRun::write_to_stage(std::byte* to, const std::byte* from, std::size_t bytes) {
     std::size_t tried = 0;
     if (!has_tried_ && bytes > a_try) {
@@ -298,8 +299,7 @@ std::byte* SharedRun::buffer(std::size_t number) {
     return buffers[number].get();
 }
 
-void SharedRun::store(const Access& access, std::size_t offset, const std::byte* from,
-                      std::size_t bytes) const {
+void SharedRun::store(const Access& access, std::size_t offset, const std::byte* from, std::size_t bytes) {
     if (access.pointer != nullptr && access.pointer + offset == from) return;
     std::optional<WriteWindow> window;
     if (access.is_callers)
@@ -307,10 +307,12 @@ void SharedRun::store(const Access& access, std::size_t offset, const std::byte*
                        access.rank);
     if (access.pointer == nullptr)
         naming(access.rank, [&] { write_to(access.process, access.address + offset, {from, bytes}); });
+    else if (streams_)
+        stream(access.pointer + offset, from, bytes);
+    else if (access.is_staged)
+        write_to_stage(access.pointer + offset, from, bytes);
     else
-        streams_ || (is_far_ && access.is_staged)
-            ? stream(access.pointer + offset, from, bytes)
-            : static_cast<void>(std::memcpy(access.pointer + offset, from, bytes));
+        std::memcpy(access.pointer + offset, from, bytes);
 }
 
 /// A rank that has given up the call may have changed its array while it was read.

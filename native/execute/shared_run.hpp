@@ -51,7 +51,7 @@ class SharedRun {
     template <class Attempt>
     void naming(int rank, Attempt attempt) const;
     std::byte* buffer(std::size_t number);
-    void store(const Access& access, std::size_t offset, const std::byte* from, std::size_t bytes) const;
+    void store(const Access& access, std::size_t offset, const std::byte* from, std::size_t bytes);
     std::size_t bytes_of(std::int32_t block) const;
     std::uint64_t step_of(const SharedInstruction& instruction) const {
         return window_ * static_cast<std::uint64_t>(program_.steps()) +
