@@ -16,9 +16,6 @@ from ..schedule.layout import Layout
 
 LINE = 64  # bytes of a cache line
 TINY, WORD = 32, 8  # bytes of a stage on a board's line, and what its entries start at multiples of
-SMALL = 16 << 20
-"""If the arrays of all ranks have together up to so many bytes, they go through the stage even if others could use them
-directly: system calls, which look up every page, cost more than a copy that stays in the cache."""
 
 MOST_STEPS = 1 << 20  # as in native/transport/shm/board.hpp
 
@@ -58,12 +55,12 @@ def make_plan(
     offset_of: OffsetOf,
     sharing: Sharing,
     *,
-    nbytes: int,
+    prefers_stages: bool,
     arithmetic: Arithmetic,
     fingerprint: int,
 ) -> SharedPlan | None:
-    """None if the stages are too small even in the smallest pieces. ``nbytes`` is what a rank hands in or gets."""
-    may_stage = not sharing.direct or nbytes * len(program.slots) <= SMALL
+    """None if the stages are too small even in the smallest pieces."""
+    may_stage = prefers_stages or not sharing.direct
     entries = program.stages if may_stage else list(map(_first, program.stages, program.slots))
     sizes = [layout.nbytes(blocks, 1) for blocks in entries]
     all_sizes = np.atleast_1d(layout.nbytes(np.arange(layout.blocks), 1))

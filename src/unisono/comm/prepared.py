@@ -15,6 +15,7 @@ from ..schedule.schedule import Schedule
 from ..trace.record import Kind
 from ..tune import links
 from ..tune.select import is_reproducible, select
+from ..tune.shared import prefers_stages
 from .arrays import Array
 from .call import Call
 from .plans import Arithmetic, OffsetOf, Sharing, make_plan
@@ -63,7 +64,7 @@ class Preparation:
                 layout,
                 offset_of,
                 self._sharing,
-                nbytes=nbytes,
+                prefers_stages=prefers_stages(call.collective, self.size, nbytes),
                 arithmetic=arithmetic,
                 fingerprint=fingerprint,
             )
