@@ -89,6 +89,34 @@ class Grid(Topology):
         ]
         return np.concatenate(lines) * (amount[0] if equal else 1.0)
 
+    def crosses(self, source: Ints, target: Ints, marked: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Without walking the routes: by counting the marked links along each line of ranks."""
+        result = np.zeros(len(source), bool)
+        for axis, leg in enumerate(self._legs(source, target)):
+            for way in (UP, DOWN):
+                moving = np.flatnonzero(leg.steps < 0 if way == DOWN else leg.steps > 0)
+                if len(moving):
+                    here = marked[(2 * axis + way) * self.p : (2 * axis + way + 1) * self.p]
+                    result[moving] |= self._crosses(axis, way, Leg(*(column[moving] for column in leg)), here)
+        return result
+
+    def _crosses(self, axis: int, way: int, leg: Leg, marked: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        extent, stride = self.dims[axis], prod(self.dims[axis + 1 :])
+        lines = marked.reshape(-1, extent, stride).transpose(0, 2, 1).reshape(-1, extent)
+        if way == DOWN:
+            lines = lines[:, ::-1]
+        until = np.zeros((len(lines), 2 * extent + 1), np.int32)
+        np.cumsum(np.concatenate([lines, lines], axis=1), axis=1, out=until[:, 1:])
+        line, first = self._place_in_line(axis, way, leg)
+        return np.asarray(until[line, first + np.abs(leg.steps)] > until[line, first])
+
+    def _place_in_line(self, axis: int, way: int, leg: Leg) -> tuple[Ints, Ints]:
+        """The line of ranks that a leg goes along, and where it begins as seen from the end that it moves away from."""
+        extent, stride = self.dims[axis], prod(self.dims[axis + 1 :])
+        start = leg.start - leg.coordinate * stride
+        line = start // (stride * extent) * stride + start % stride
+        return line, extent - 1 - leg.coordinate if way == DOWN else leg.coordinate
+
     def _links(self, axis: int, leg: Leg, message: Ints, step: Ints) -> Ints:
         extent, stride = self.dims[axis], prod(self.dims[axis + 1 :])
         down = leg.steps[message] < 0
@@ -101,12 +129,8 @@ class Grid(Topology):
         moving = np.flatnonzero(leg.steps < 0 if way == DOWN else leg.steps > 0)
         if not len(moving):
             return np.zeros(self.p)
-        steps, first = np.abs(leg.steps[moving]), leg.coordinate[moving]
-        if way == DOWN:
-            first = extent - 1 - first  # seen from the other end
-        line = leg.start[moving] - leg.coordinate[moving] * stride
-        line = line // (stride * extent) * stride + line % stride
-        carried = _carried(line, first, steps, amount[moving], self.p // extent, extent)
+        line, first = self._place_in_line(axis, way, Leg(*(column[moving] for column in leg)))
+        carried = _carried(line, first, np.abs(leg.steps[moving]), amount[moving], self.p // extent, extent)
         if way == DOWN:
             carried = carried[:, ::-1]
         return carried.reshape(-1, stride, extent).transpose(0, 2, 1).reshape(-1)

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
+from ..schedule.ir import Ints
 from .outcome import Loads
 from .rounds import Batch, Floats
 from .work import Setting, Work
 
 
+class Load(NamedTuple):
+    """Of one round: bytes on every shared link, and seconds of every rank's ports."""
+
+    links: Floats
+    out: Floats
+    into: Floats
+
+
 class Meter:
-    """Reads every round once, and knows what the round puts on each link."""
+    """Reads every round once."""
 
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
@@ -20,26 +31,30 @@ class Meter:
         self.messages = 0
         self.rounds = 0
 
-    def read(self, batch: Batch, work: Work) -> tuple[Floats, Floats, Floats]:
-        """Bytes on every shared link, and seconds of the ranks' ports out and in, in one such round."""
-        p = self.setting.topology.p
-        out, into = np.bincount(batch.source, work.out, p), np.bincount(batch.target, work.into, p)
+    def read(self, batch: Batch, work: Work) -> Load:
+        """What one such round puts on links and ports."""
         remote = batch.source != batch.target
         whole = bool(remote.all())
-        crossing = batch.nbytes if whole else np.where(remote, batch.nbytes, 0)
-        if len(self._links):
-            links = self.setting.topology.load(batch.source, batch.target, crossing)
-        else:
-            links = self._links
+        moved = batch.nbytes if whole else np.where(remote, batch.nbytes, 0)
+        has_links = len(self._links) > 0
+        links = self.setting.topology.load(batch.source, batch.target, moved) if has_links else self._links
+        out = self._ports(batch.source, moved, work.out)
+        into = self._ports(batch.target, moved, work.into)
         self._links = self._links + links * batch.repeat
-        self._out[1] += out * batch.repeat
-        self._into[1] += into * batch.repeat
-        self._out[0] += np.bincount(batch.source, crossing, p) * batch.repeat
-        self._into[0] += np.bincount(batch.target, crossing, p) * batch.repeat
+        self._out += out * batch.repeat
+        self._into += into * batch.repeat
         self.messages += (batch.messages if whole else int(remote.sum())) * batch.repeat
-        self.rounds += batch.repeat if batch.messages else 0
-        return links, out, into
+        self.rounds += batch.repeat
+        return Load(links, out[1], into[1])
 
     @property
     def loads(self) -> Loads:
         return Loads(self._links, self._links * self.setting.link_beta, *self._out, *self._into)
+
+    def _ports(self, rank: Ints, nbytes: Floats, seconds: Floats) -> Floats:
+        """Bytes and seconds of each rank's port."""
+        p = self.setting.topology.p
+        through = np.bincount(rank, nbytes, p)
+        if self.setting.is_plain:
+            return np.stack([through, through * self.setting.machine.link.beta])
+        return np.stack([through, np.bincount(rank, seconds, p)])

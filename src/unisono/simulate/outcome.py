@@ -37,12 +37,16 @@ class Flights(NamedTuple):
 
 @dataclass(frozen=True)
 class Stall:
-    """What became of a call in which a rank failed: each rank's last round (-1: it went through), and for whom it waits."""
+    """What became of a call in which a rank failed.
+
+    For each rank the round that it never ended (-1: it went through), for whom it waits there, and since when.
+    """
 
     rank: int
     round: int
     last_round: Ints
     waits_for: Ints
+    since: Floats
 
     @property
     def stuck(self) -> int:

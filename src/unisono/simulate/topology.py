@@ -92,6 +92,12 @@ class Topology(ABC):
         weights = np.repeat(amount, np.diff(routes.offset))
         return np.bincount(routes.link, weights, self.links)
 
+    def crosses(self, source: Ints, target: Ints, marked: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Which messages cross any of the marked links?"""
+        routes = self.routes(source, target)
+        until = np.concatenate([[0], np.cumsum(marked[routes.link])])
+        return np.asarray(until[routes.offset[1:]] > until[routes.offset[:-1]])
+
     def with_slow_link(self, name: str, factor: float) -> Topology:
         """The same, with a link that takes ``factor`` times as long."""
         return replace(self, slower=self.slower | {self.find_link(name): factor})

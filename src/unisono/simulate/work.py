@@ -50,6 +50,11 @@ class Setting:
             if not 0 < factor < float("inf"):
                 raise ConfigError(f"straggler {rank}: it is so many times as slow, from 0 up, not {factor:g}; try 4")
 
+    @property
+    def is_plain(self) -> bool:
+        """Do all ports cost the same?"""
+        return self.machine.uniform and not self.stragglers
+
     @cached_property
     def slowness(self) -> Floats:
         """Of every rank; 1 is normal."""
