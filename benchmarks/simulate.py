@@ -28,12 +28,14 @@ NBYTES = 64 << 20
 MILLION = 1 << 20
 WORKER = Path(__file__).with_name("simgrid_flows.py")
 MACHINE = Machine(Link(alpha=30e-6, beta=8 / 10e9), gamma=0.0)
-IRREGULAR = {7 * k: 1 + k % 5 for k in range(1, 1000)}
+IRREGULAR = {7 * k: 1 + k % 5 for k in range(1, 250)}
 """Stragglers of many kinds, so that no two ranks are at the same moment."""
 
 BARS: list[tuple[str, str, int, str, dict[str, Any], float | None]] = [
-    ("irregular, 999 stragglers", "recursive_doubling", MILLION - 1, "switch", {"stragglers": IRREGULAR}, None),
-    ("irregular, a tree", "mst", MILLION, "switch", {"stragglers": IRREGULAR}, None),
+    ("irregular, 249 stragglers", "recursive_doubling", MILLION - 1, "switch", {"stragglers": IRREGULAR}, None),
+    ("irregular, 249 stragglers", "circulant", 99_991, "switch", {"stragglers": IRREGULAR}, None),
+    ("irregular, 249 stragglers", "mesh_2d", 6000, "switch", {"stragglers": IRREGULAR}, None),
+    ("irregular, over links", "ring", 2000, "torus:20x10x10", {"stragglers": IRREGULAR, "hop": 1e-6}, None),
     ("recursive doubling, lockstep", "recursive_doubling", MILLION, "switch", {"mode": "lockstep"}, 2),
     ("recursive doubling, flows", "recursive_doubling", MILLION, "switch", {}, 2),
     ("routed contention, lockstep", "recursive_doubling", MILLION, "torus:128x128x64", {"mode": "lockstep"}, 15),

@@ -100,6 +100,11 @@ class Simulation {
                 begin(event.index);
             else if (event.version == flows_[event.index].version)
                 event.kind == Kind::moves ? move(event.index) : end(event.index);
+            while (!ready_.empty()) {
+                const std::uint32_t rank = ready_.back();
+                ready_.pop_back();
+                begin(rank);
+            }
         }
     }
 
@@ -152,7 +157,10 @@ class Simulation {
         flow.message = m;
         flow.round = mine.round;
         flow.ready = now_;
-        events_.push({now_ + round.start[m], Kind::moves, f, flow.version});
+        if (round.start[m] > 0)
+            events_.push({now_ + round.start[m], Kind::moves, f, flow.version});
+        else
+            move(f);
     }
 
     void move(std::uint32_t f) {
@@ -214,27 +222,36 @@ class Simulation {
         if (--at.open > 0) return;
         ranks_.account(rank, round.messages(), m, 1);
         go_on(at, round);
-        events_.push({now_, Kind::begins, rank, 0});
+        ready_.push_back(rank);
     }
 
     /// New rates for every flow that is joined to a change by resources in common.
     void share_again() {
         if (changed_.empty()) return;
         ++visit_;
+        for (const std::uint32_t resource : changed_)
+            if (visited_[resource] != visit_) share_around(resource);
+        changed_.clear();
+    }
+
+    void share_around(std::uint32_t resource) {
         joined_.clear();
-        for (std::size_t i = 0; i < changed_.size(); ++i) {
-            const std::uint32_t resource = changed_[i];
-            if (visited_[resource] == visit_) continue;
-            visited_[resource] = visit_;
-            for (const std::uint32_t f : on_resource_[resource]) {
+        frontier_.assign(1, resource);
+        visited_[resource] = visit_;
+        while (!frontier_.empty()) {
+            const std::uint32_t here = frontier_.back();
+            frontier_.pop_back();
+            for (const std::uint32_t f : on_resource_[here]) {
                 if (flows_[f].visited == visit_) continue;
                 flows_[f].visited = visit_;
                 joined_.push_back(f);
                 for (const std::uint32_t next : flows_[f].resources)
-                    if (visited_[next] != visit_) changed_.push_back(next);
+                    if (visited_[next] != visit_) {
+                        visited_[next] = visit_;
+                        frontier_.push_back(next);
+                    }
             }
         }
-        changed_.clear();
         if (joined_.size() == 1) return set_rate(joined_[0], rate_alone(flows_[joined_[0]]));
         sharing_.clear();
         for (const std::uint32_t f : joined_) describe(flows_[f]);
@@ -322,7 +339,7 @@ class Simulation {
     std::vector<std::uint32_t> free_;
     std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
     std::vector<std::vector<std::uint32_t>> on_resource_;
-    std::vector<std::uint32_t> changed_, joined_, visited_;
+    std::vector<std::uint32_t> changed_, joined_, frontier_, visited_, ready_;
     std::uint32_t visit_ = 0;
     Sharing sharing_;
 };

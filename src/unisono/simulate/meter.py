@@ -38,23 +38,23 @@ class Meter:
         moved = batch.nbytes if whole else np.where(remote, batch.nbytes, 0)
         has_links = len(self._links) > 0
         links = self.setting.topology.load(batch.source, batch.target, moved) if has_links else self._links
-        out = self._ports(batch.source, moved, work.out)
-        into = self._ports(batch.target, moved, work.into)
-        self._links = self._links + links * batch.repeat
-        self._out += out * batch.repeat
-        self._into += into * batch.repeat
+        out = self._ports(self._out, batch.source, moved, work.out, batch.repeat)
+        into = self._ports(self._into, batch.target, moved, work.into, batch.repeat)
+        if has_links:
+            self._links += links * batch.repeat
         self.messages += (batch.messages if whole else int(remote.sum())) * batch.repeat
         self.rounds += batch.repeat
-        return Load(links, out[1], into[1])
+        return Load(links, out, into)
 
     @property
     def loads(self) -> Loads:
         return Loads(self._links, self._links * self.setting.link_beta, *self._out, *self._into)
 
-    def _ports(self, rank: Ints, nbytes: Floats, seconds: Floats) -> Floats:
-        """Bytes and seconds of each rank's port."""
+    def _ports(self, total: Floats, rank: Ints, nbytes: Floats, seconds: Floats, repeat: int) -> Floats:
+        """Seconds of each rank's port; with the bytes, they are added to the total."""
         p = self.setting.topology.p
         through = np.bincount(rank, nbytes, p)
-        if self.setting.is_plain:
-            return np.stack([through, through * self.setting.machine.link.beta])
-        return np.stack([through, np.bincount(rank, seconds, p)])
+        busy = through * self.setting.machine.link.beta if self.setting.is_plain else np.bincount(rank, seconds, p)
+        total[0] += through if repeat == 1 else through * repeat
+        total[1] += busy if repeat == 1 else busy * repeat
+        return busy

@@ -86,15 +86,16 @@ def _unrolled(schedule: Schedule, phase: Pattern, size: Size | None = None) -> I
         (duration(operations(yielded)), kinds is not None and _is_steady(operations(yielded), size))
         for yielded in schedule.rounds(some, phase)
     ]
-    heads = list(windowed(schedule.rounds(ranks, phase), slice(0, 1)))
-    if len(heads) != len(probe):  # streams of unequal lengths side by side are not cut alike by a window
+    if sum(1 for _ in windowed(schedule.rounds(some, phase), slice(0, 1))) != len(probe):  # streams of unequal lengths side by side are not cut alike by a window
         for yielded in schedule.rounds(ranks, phase):
             for t in range(duration(operations(yielded))):
                 yield _single(yielded, t), 1
         return
+    heads = windowed(schedule.rounds(ranks, phase), slice(0, 1))
     for index, (length, steady) in enumerate(probe):
+        head = next(heads)
         if length == 1 or (steady and length):
-            yield _single(heads[index], 0), length
+            yield _single(head, 0), length
             continue
         step = max(1, CELLS_AT_ONCE // schedule.p)
         for start in range(0, length, step):
