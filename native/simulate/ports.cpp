@@ -50,7 +50,7 @@ class Round {
         const double step = end_[0] - ranks_.begin[0];
         if (!(step < never)) return never;
         for (std::size_t rank = 0; rank < end_.size(); ++rank)
-            if (std::abs(end_[rank] - ranks_.begin[rank] - step) > rounding * end_[rank]) return never;
+            if (!(std::abs(end_[rank] - ranks_.begin[rank] - step) <= rounding * end_[rank])) return never;
         return step;
     }
 

@@ -34,6 +34,7 @@ class Flows:
     def __init__(self, setting: Setting, *, fair: bool = False, record: bool = False) -> None:
         self.setting = setting
         self.meter = Meter(setting)
+        self.fair = fair
         self.record = record
         p = setting.topology.p
         shown = np.zeros(p, np.uint8)
@@ -60,11 +61,14 @@ class Flows:
 
     def _advance(self, batch: Batch, work: Work, load: Load) -> bool:
         """Try what needs no events."""
+        if not batch.messages:
+            self.native.advance_all(0.0, 0.0, 0.0, 0.0, batch.repeat)
+            return True
         has_links = self.setting.topology.links > 0
         if not has_links and self.native.advance_ports(*_columns(batch, work), batch.repeat):
             self._together = self._together and self._is_together()
             return True
-        if self._together and not self.record:
+        if self._together and not self.record and not (self.fair and np.ptp(batch.nbytes) > 0):
             step = common_time(self.setting, batch, work, load)
             if step is not None:
                 self.native.advance_all(*step, batch.repeat)
