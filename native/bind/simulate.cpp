@@ -136,8 +136,8 @@ class FlowSimulation {
             return given(std::move(values));
         };
         return nb::make_tuple(column(&Flight::round), column(&Flight::source), column(&Flight::target),
-                              column(&Flight::nbytes), column(&Flight::ready), column(&Flight::began),
-                              column(&Flight::ended));
+                              column(&Flight::nbytes), column(&Flight::alone), column(&Flight::ready),
+                              column(&Flight::began), column(&Flight::ended));
     }
 
   private:

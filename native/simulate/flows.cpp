@@ -44,7 +44,7 @@ struct Flow {
     std::uint32_t step;
     std::uint32_t message;
     std::int64_t round;
-    double ready, began;
+    double ready, began, alone;
     double left;  // of the message, from 1 to 0
     double rate;
     double since;
@@ -169,13 +169,14 @@ class Simulation {
         const std::uint32_t m = flow.message;
         flow.began = flow.since = now_;
         flow.left = 1;
-        flow.rate = 0;
+        flow.rate = flow.alone = 0;
         const bool is_free = round.messages().alone(m) <= 0;
         if (is_free && (round.nbytes[m] <= 0 || round.route(m).empty())) return end(f);
         const auto ranks = static_cast<std::uint32_t>(ranks_.size());
         if (round.out[m] > 0) enter(f, static_cast<std::uint32_t>(round.source[m]));
         if (round.into[m] > 0) enter(f, ranks + static_cast<std::uint32_t>(round.target[m]));
         for (const std::uint32_t link : round.route(m)) enter(f, 2 * ranks + link);
+        flow.alone = 1 / rate_alone(flow);
     }
 
     void enter(std::uint32_t f, std::uint32_t resource) {
@@ -210,7 +211,8 @@ class Simulation {
         const std::uint32_t m = flow.message;
         const std::int32_t source = round.source[m], target = round.target[m];
         if (source != target)
-            album_.add({flow.round, source, target, round.nbytes[m], flow.ready, flow.began, now_});
+            album_.add(
+                {flow.round, source, target, round.nbytes[m], flow.alone, flow.ready, flow.began, now_});
         ++flow.version;
         free_.push_back(f);
         count_down(static_cast<std::uint32_t>(source), round, m);

@@ -39,8 +39,8 @@ class Round {
             end(source, m, ended);
             end(target, m, ended);
             if (recording && source != target && ended < never)
-                album_.add({round, messages_.source[m], messages_.target[m], messages_.nbytes[m], ready,
-                            began, ended});
+                album_.add({round, messages_.source[m], messages_.target[m], messages_.nbytes[m],
+                            messages_.alone(m), ready, began, ended});
         }
         stall(round);
     }

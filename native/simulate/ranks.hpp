@@ -30,6 +30,7 @@ struct Flight {
     std::int32_t source;
     std::int32_t target;
     double nbytes;
+    double alone;  // seconds that its bytes would need with nobody in their way
     double ready;
     double began;
     double ended;

@@ -24,12 +24,16 @@ class Terms(NamedTuple):
 
 
 class Flights(NamedTuple):
-    """Messages with the seconds at which both ends were ready, their bytes began to move, and all had arrived."""
+    """Messages with the seconds at which both ends were ready, their bytes began to move, and all had arrived.
+
+    ``alone`` is how long their bytes would have moved with nobody in their way.
+    """
 
     round: Ints
     source: Ints
     target: Ints
     nbytes: Floats
+    alone: Floats
     ready: Floats
     began: Floats
     ended: Floats

@@ -71,6 +71,19 @@ def batches(schedule: Schedule, layout: Layout) -> Iterator[Batch]:
                 yield _batch(schedule.p, [(operation, size) for operation in operations(round_)], repeat)
 
 
+def cells_of_a_round(schedule: Schedule) -> int:
+    """How many messages a round could have at most: ranks times lanes. All of them are in memory at once."""
+    ranks = np.unique([0, schedule.root, schedule.p - 1]).reshape(-1, 1)
+    widest = 0
+    for phase in schedule.pattern.phases:
+        lanes = [
+            sum(np.broadcast(*operation[:1], *operation.span[:2], ranks).shape[-1] for operation in operations(yielded))
+            for yielded in windowed(schedule.rounds(ranks, phase.stage or phase), slice(0, 1))
+        ]
+        widest = max(widest, sum(lanes) if phase.stage else max(lanes, default=0))
+    return schedule.p * widest
+
+
 def _mean_size(layout: Layout) -> Size:
     """Beyond so many ranks, alike ones send the mean of blocks that differ by an element, as in `price`."""
     mean = layout.total / layout.blocks

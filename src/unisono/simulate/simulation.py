@@ -12,11 +12,13 @@ from ..schedule.schedule import Schedule
 from .flows import Flows, _split_at
 from .lockstep import Lockstep
 from .outcome import Outcome, Stall, Terms
-from .rounds import batches
+from .rounds import batches, cells_of_a_round
 from .topologies import Topology, topology
 from .work import Setting
 
 MODES = ("flows", "lockstep")
+MOST_CELLS = 1 << 26
+"""Messages of a round, sent and received, that are looked at together: some gigabytes."""
 
 
 def simulate(
@@ -49,6 +51,11 @@ def simulate(
         raise ConfigError(f"rank {fail[0]} cannot fail: ranks are numbered 0 to {schedule.p - 1}; the nearest is {nearest}")
     if fail is not None and fail[1] < 0:
         raise ConfigError(f"rounds count from 0, and none is {fail[1]}; the nearest is 0")
+    if (cells := cells_of_a_round(schedule)) > MOST_CELLS:
+        raise ConfigError(
+            f"{schedule.name} among {schedule.p:,} ranks has up to {cells // 2:,} messages in a round, more than fit; "
+            "an algorithm with fewer peers, such as ring, or fewer ranks would do"
+        )
     run = _in_lockstep if mode == "lockstep" else _as_flows
     return run(schedule, nbytes, setting, fail, fair=fair, record=record)
 
