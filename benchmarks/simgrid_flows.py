@@ -1,8 +1,8 @@
 """Run rounds of messages in SimGrid: a job on stdin, seconds on stdout. Needs only SimGrid's Python module.
 
 A job has ``links`` (seconds per byte), ``alpha``, ``ranks``, and ``rounds``: lists of (source, target, bytes, links on
-the way). A rank posts all messages of a round and waits for all before it goes on, as in our asynchronous mode. Links are
-SimGrid's model CM02 with all factors 1: max-min fair, no windows, no cross-traffic.
+the way). A rank posts all messages of a round and waits for all before it goes on, as in our asynchronous mode.
+Links are SimGrid's model CM02 with all factors 1: max-min fair, no windows, no cross-traffic.
 """
 
 import json

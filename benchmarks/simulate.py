@@ -13,6 +13,7 @@ import resource
 import subprocess
 import sys
 import time
+from itertools import pairwise
 from multiprocessing import Pipe, get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -107,7 +108,7 @@ def in_simgrid(python: str, schedule: Schedule, on: str) -> float:
     rounds = []
     for batch in batches(schedule, schedule.layout(NBYTES)):
         offset, link = joined.routes(batch.source, batch.target)
-        ways = [link[a:b].tolist() for a, b in zip(offset[:-1], offset[1:], strict=True)]
+        ways = [link[a:b].tolist() for a, b in pairwise(offset)]
         columns = batch.source.tolist(), batch.target.tolist(), batch.nbytes.tolist(), ways
         rounds += [list(zip(*columns, strict=True))] * batch.repeat
     beta = MACHINE.link.beta

@@ -11,10 +11,10 @@ from unisono.errors import ConfigError
 from unisono.interpret.machine import Link, Machine
 from unisono.interpret.price import price
 from unisono.schedule.algorithm import Algorithm
+from unisono.schedule.arithmetic import only
 from unisono.schedule.catalog import algorithms, find
 from unisono.schedule.conditions import COLLECTIVES
 from unisono.schedule.ir import ALL, Get, Number, Put, Rounds, Span
-from unisono.schedule.arithmetic import only
 from unisono.schedule.pattern import pattern
 from unisono.simulate import simulate, topology
 

@@ -16,6 +16,7 @@ from .bench import bench
 from .diagnose import diagnose
 from .explain import explain
 from .lab import lab
+from .plan import plan_command
 from .run import run
 from .simulate import simulate_command
 
@@ -30,6 +31,7 @@ app.command()(algorithms)
 app.command()(diagnose)
 app.command()(bench)
 app.command("simulate")(simulate_command)
+app.command("plan")(plan_command)
 # What follows the script is the script's.
 app.command(context_settings={"allow_interspersed_args": False})(run)
 app.add_typer(lab, name="lab")

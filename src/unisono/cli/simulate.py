@@ -23,7 +23,6 @@ from .simulated import fields, show, show_candidates
 from .units import parse_bandwidth, parse_bytes, parse_seconds
 
 MOST_RANKS = 1 << 20
-File = typer.Option(metavar="FILE")
 
 
 def simulate_command(
@@ -31,14 +30,20 @@ def simulate_command(
     ranks: Annotated[int, typer.Option(help="How many ranks take part.")],
     on: Annotated[
         str,
-        typer.Option("--topology", help="switch, ring, fat-tree[:16x16x4], torus[:16x16x16], mesh[:8x8], hierarchy[:512x8]."),
+        typer.Option(
+            "--topology", help="switch, ring, fat-tree[:16x16x4], torus[:16x16x16], mesh[:8x8], hierarchy[:512x8]."
+        ),
     ] = "switch",
     size: Annotated[str, typer.Option("--bytes", help="The vector: 64MiB, 1GB, 8.")] = "64MiB",
     algorithm: Annotated[
         str | None, typer.Option(help="One of `unisono algorithms`, with parameters: mesh_2d:dims=4x2. Else the best.")
     ] = None,
-    mode: Annotated[str, typer.Option(help="flows (each rank at its own pace), or lockstep (all at that of a round).")] = "flows",
-    straggler: Annotated[list[str] | None, typer.Option(help="rank=7,x=4: takes 4 times as long for everything.")] = None,
+    mode: Annotated[
+        str, typer.Option(help="flows (each rank at its own pace), or lockstep (all at that of a round).")
+    ] = "flows",
+    straggler: Annotated[
+        list[str] | None, typer.Option(help="rank=7,x=4: takes 4 times as long for everything.")
+    ] = None,
     fail: Annotated[str | None, typer.Option(help="rank@round: the rank never begins that round.")] = None,
     in_network_reduction: Annotated[bool, typer.Option("--in-network-reduction", help="Switches add up.")] = False,
     root: Annotated[int, typer.Option(help="The root, where the collective has one.")] = 0,
@@ -48,15 +53,17 @@ def simulate_command(
     local_alpha: Annotated[str, typer.Option(help="Time to start a message inside a host of a hierarchy.")] = "2us",
     local_bandwidth: Annotated[str, typer.Option(help="Inside a host of a hierarchy.")] = "100Gbit",
     hop: Annotated[str, typer.Option(help="Time that each shared link adds to a message.")] = "0s",
-    oversubscription: Annotated[float, typer.Option(help="Of a fat-tree: so many times fewer links up, per level.")] = 1.0,
+    oversubscription: Annotated[
+        float, typer.Option(help="Of a fat-tree: so many times fewer links up, per level.")
+    ] = 1.0,
     slow_link: Annotated[list[str] | None, typer.Option(help="'host 3 up=4': this link takes 4 times as long.")] = None,
     fair: Annotated[bool, typer.Option("--fair", help="Messages share links alike, as in TCP or SimGrid.")] = False,
-    svg: Annotated[Path | None, File] = None,
-    heat: Annotated[Path | None, File] = None,
-    trace: Annotated[Path | None, File] = None,
+    svg: Annotated[Path | None, typer.Option(help="Draw space and time.", metavar="FILE")] = None,
+    heat: Annotated[Path | None, typer.Option(help="Draw how busy links were.", metavar="FILE")] = None,
+    trace: Annotated[Path | None, typer.Option(help="Write a trace for Perfetto.", metavar="FILE")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Simulate a collective: how long, why, which link is the bottleneck. --svg: space and time; --heat: links; --trace: Perfetto."""
+    """Simulate a collective on a topology: how long it takes, why, and which link is the bottleneck."""
     _check(collective, ranks, root, mode)
     nbytes = parse_bytes(size)
     joined = _slowed(topology(on, ranks, oversubscription=oversubscription), slow_link or [])
@@ -65,8 +72,10 @@ def simulate_command(
     options: dict[str, Any] = {"hop": parse_seconds(hop), "stragglers": stragglers}
     if in_network_reduction:
         if algorithm or fail or svg or trace:
-            raise ConfigError("--in-network-reduction has no schedule: leave --algorithm, --fail, --svg and --trace out")
-        outcome = simulate_in_network(collective, nbytes, Setting(machine, joined, **options), mode=mode, root=root)
+            raise ConfigError(
+                "--in-network-reduction has no schedule: leave --algorithm, --fail, --svg and --trace out"
+            )
+        outcome = simulate_in_network(collective, nbytes, Setting(machine, joined, **options), mode=mode)
         _finish(outcome, None, heat, None, as_json=as_json)
         return
     if mode == "lockstep" and (svg or trace):
@@ -88,7 +97,9 @@ def simulate_command(
 def _check(collective: str, ranks: int, root: int, mode: str) -> None:
     kind = catalog.collective_named(collective)
     if not 1 <= ranks <= MOST_RANKS:
-        raise ConfigError(f"--ranks {ranks}: there are 1 to {MOST_RANKS} ranks; the nearest is {clamp(ranks, 1, MOST_RANKS)}")
+        raise ConfigError(
+            f"--ranks {ranks}: there are 1 to {MOST_RANKS} ranks; the nearest is {clamp(ranks, 1, MOST_RANKS)}"
+        )
     if not 0 <= root < ranks:
         nearest = clamp(root, 0, ranks - 1)
         raise ConfigError(f"--root {root}: {ranks} ranks are numbered 0 to {ranks - 1}; the nearest is {nearest}")

@@ -34,15 +34,16 @@ def fields(outcome: Outcome) -> dict[str, Any]:
         "multiple_of_bound": outcome.multiple_of_bound,
         "rounds": outcome.rounds,
         "messages": outcome.messages,
+    }
+    if outcome.stall is not None:
+        return result | {"stall": _stall_fields(outcome.stall)}
+    return result | {
         "bottleneck": outcome.bottleneck.name,
         "links": [
             {"name": use.name, "bytes": use.nbytes, "busy_seconds": use.busy, "busy": outcome.utilisation(use)}
             for use in outcome.busiest(20)
         ],
     }
-    if outcome.stall is not None:
-        result["stall"] = _stall_fields(outcome.stall)
-    return result
 
 
 def _stall_fields(stall: Stall) -> dict[str, Any]:
@@ -68,7 +69,9 @@ def show(outcome: Outcome) -> None:
     console = _console()
     how = "in lockstep" if outcome.mode == "lockstep" else "as flows"
     verb = "stalls after" if outcome.stall else "takes"
-    multiple = "" if outcome.stall else f", {outcome.multiple_of_bound:.3g} × the bound of {format_seconds(outcome.bound)}"
+    multiple = (
+        "" if outcome.stall else f", {outcome.multiple_of_bound:.3g} × the bound of {format_seconds(outcome.bound)}"
+    )
     console.print(
         f"[bold]{outcome.collective} of {format_bytes(outcome.nbytes)} among {outcome.p:,} ranks on "
         f"{outcome.topology.name}[/]\n"
@@ -76,8 +79,9 @@ def show(outcome: Outcome) -> None:
         f"{outcome.rounds:,} rounds, {outcome.messages:,} messages\n"
     )
     _show_terms(console, outcome)
-    _show_links(console, outcome)
-    if outcome.stall is not None:
+    if outcome.stall is None:
+        _show_links(console, outcome)
+    else:  # its links have carried less than they would have
         _show_stall(console, outcome.stall, outcome.p)
 
 
@@ -125,7 +129,7 @@ def _by_time(stall: Stall) -> np.ndarray:
     """Who is stuck, the first ones first."""
     stuck = np.flatnonzero(stall.last_round >= 0)
     stuck = stuck[stuck != stall.rank]
-    return stuck[np.lexsort((stuck, stall.since[stuck], stall.last_round[stuck]))]
+    return np.asarray(stuck[np.lexsort((stuck, stall.since[stuck], stall.last_round[stuck]))])
 
 
 def show_candidates(found: list[tuple[Schedule, Outcome]], left_out: list[str]) -> None:

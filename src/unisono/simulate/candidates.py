@@ -26,11 +26,10 @@ def schedule_for(
 ) -> Schedule:
     """Parameters that nobody gave follow the topology: the hosts of a hierarchy, the extents of a torus."""
     given = fitting(algorithm, on) | parameters
-    if "segments" not in algorithm.parameters or "segments" in given:
+    if "segments" not in algorithm.parameters or given:
         return algorithm.schedule(on.p, root, **given)
-    if given:
-        return algorithm.schedule(on.p, root, **given)
-    return best_price(algorithm, on.p, nbytes, machine, root).schedule
+    alike = Machine(machine.link, machine.gamma)  # ranks that are alike are priced once; others one by one
+    return best_price(algorithm, on.p, nbytes, alike, root).schedule
 
 
 def fitting(algorithm: Algorithm, on: Topology) -> dict[str, Any]:

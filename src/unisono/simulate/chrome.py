@@ -33,7 +33,12 @@ def _events(outcome: Outcome, flights: Flights) -> Iterator[Event]:
     for number, (round_, source, target, nbytes, alone, ready, began, ended) in enumerate(
         sorted(rows, key=lambda row: row[5])
     ):
-        facts = {"round": round_ + 1, "bytes": nbytes, "start-up µs": _microseconds(began - ready), "alone µs": _microseconds(alone)}
+        facts = {
+            "round": round_ + 1,
+            "bytes": nbytes,
+            "start-up µs": _microseconds(began - ready),
+            "alone µs": _microseconds(alone),
+        }
         for rank, peer, kind, phase in ((source, target, "sends", "s"), (target, source, "receives", "f")):
             track = _free_track(free.setdefault((rank, kind), []), ready, ended)
             place = {"pid": rank, "tid": track + (TRACKS if kind == "receives" else 0)}

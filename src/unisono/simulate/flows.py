@@ -2,22 +2,23 @@
 
 A message sets off when both of its ranks have begun its round, takes α, and then moves at a rate that it is given by
 what it goes through: the sender's port, the links on its way, and the receiver's port, which a byte that is reduced
-occupies for β + γ. Rates are max-min fair. Messages of older rounds go first, and those of one round share in proportion
-to their sizes; that makes this never slower than lockstep (docs/decisions/0013). ``fair`` lets all messages share alike,
-as TCP or SimGrid do, without that guarantee.
+occupies for β + γ. Rates are max-min fair. Messages of older rounds go first, and those of one round share in
+proportion to their sizes; that makes this never slower than lockstep (docs/decisions/0013). ``fair`` lets all messages
+share alike, as TCP or SimGrid do, without that guarantee.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..errors import ConfigError
+from ..schedule.ir import NOBODY
 from .meter import Load, Meter
 from .outcome import Flights
-from .rounds import Batch, Floats
+from .rounds import Batch, Failure, Floats, split_at
 from .uniform import common_time
 from .work import Setting, Work
 
@@ -43,13 +44,13 @@ class Flows:
         self._together = True  # all ranks are at the same moment, with nothing under way
         self._added = False
 
-    def run(self, rounds: Iterable[Batch], fail: tuple[int, int] | None = None) -> None:
+    def run(self, rounds: Iterable[Batch], failure: Failure | None = None) -> None:
         """Go through all rounds; in one of them a rank may fail."""
-        for batch, failing in _split_at(rounds, fail):
+        for batch, failing in split_at(rounds, failure):
             if failing is not None and not self._added:
-                self.native.fail(failing)
+                self.native.fail(failing.rank)
                 self._together = False
-            self._round(batch, -1 if failing is None else failing)
+            self._round(batch, NOBODY if failing is None else failing.rank)
         if self._added:
             self.native.run()
 
@@ -65,7 +66,7 @@ class Flows:
             self.native.advance_all(0.0, 0.0, 0.0, 0.0, batch.repeat)
             return True
         has_links = self.setting.topology.links > 0
-        if not has_links and self.native.advance_ports(*_columns(batch, work), batch.repeat):
+        if not has_links and self.native.advance_ports(*_columns(batch, work), repeat=batch.repeat):
             self._together = self._together and self._is_together()
             return True
         if self._together and not self.record and not (self.fair and np.ptp(batch.nbytes) > 0):
@@ -79,8 +80,8 @@ class Flows:
         """Let ranks come to this round, and to all that follow on shared links, whenever they are ready."""
         topology = self.setting.topology
         offset, link = topology.routes(batch.source, batch.target) if topology.links else (np.zeros(0), np.zeros(0))
-        routes = (np.ascontiguousarray(column, np.int32) for column in (offset, link))
-        self.native.add(*_columns(batch, work), *routes, batch.repeat, failing)
+        begin, links = np.ascontiguousarray(offset, np.int32), np.ascontiguousarray(link, np.int32)
+        self.native.add(*_columns(batch, work), route_begin=begin, links=links, repeat=batch.repeat, dies=failing)
         self._together = False
         if topology.links:
             self._added = True
@@ -97,26 +98,18 @@ class Flows:
         return Flights(*self.native.flights()) if self.record else None
 
 
-def _columns(batch: Batch, work: Work) -> Iterator[np.ndarray]:
-    yield np.ascontiguousarray(batch.source, np.int32)
-    yield np.ascontiguousarray(batch.target, np.int32)
+def _columns(batch: Batch, work: Work) -> tuple[Any, Any, Any, Any, Any, Any, Any]:
+    """As the native core takes them."""
     plain = work.out if work.out is work.into else np.maximum(work.out, work.into)
-    for column in (batch.nbytes, work.start, work.out, work.into + work.reducing, plain):
-        yield np.ascontiguousarray(column, np.float64)
-
-
-def _split_at(rounds: Iterable[Batch], fail: tuple[int, int] | None) -> Iterator[tuple[Batch, int | None]]:
-    """The rounds, cut where a rank fails, and who does so when one begins."""
-    at = 0
-    for batch in rounds:
-        if fail is None or not at <= fail[1] < at + batch.repeat:
-            yield batch, None
-        else:
-            before = fail[1] - at
-            if before:
-                yield batch._replace(repeat=before), None
-            yield batch._replace(repeat=batch.repeat - before), fail[0]
-        at += batch.repeat
+    return (
+        np.ascontiguousarray(batch.source, np.int32),
+        np.ascontiguousarray(batch.target, np.int32),
+        np.ascontiguousarray(batch.nbytes),
+        np.ascontiguousarray(work.start),
+        np.ascontiguousarray(work.out),
+        np.ascontiguousarray(work.into + work.reducing),
+        np.ascontiguousarray(plain),
+    )
 
 
 def _native_simulation(p: int, link_beta: Floats, fair: bool, shown: np.ndarray, room: int) -> FlowSimulation:

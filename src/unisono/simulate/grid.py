@@ -63,7 +63,7 @@ class Grid(Topology):
         return f"rank {rank} {sign}{self._axis(kind // 2)}"
 
     def hops(self, source: Ints, target: Ints) -> Ints:
-        return np.sum([np.abs(leg.steps) for leg in self._legs(source, target)], axis=0)
+        return np.asarray(np.sum([np.abs(leg.steps) for leg in self._legs(source, target)], axis=0))
 
     def routes(self, source: Ints, target: Ints) -> Routes:
         legs = self._legs(source, target)

@@ -1,8 +1,8 @@
 """Switches that add up: the vector goes up a tree of switches, is added on the way, and comes down to everybody.
 
-As in SHARP (Graham et al., COMHPC 2016): every link carries the vector once in each direction, and no rank reduces. Switches
-add as fast as their links are. In lockstep, the way up is one round and the way down another. As flows, packets that
-have been added up go down while others still go up, so that both ways share the time of one.
+As in SHARP (Graham et al., COMHPC 2016): every link carries the vector once in each direction, and no rank reduces.
+Switches add as fast as their links are. In lockstep, the way up is one round and the way down another. As flows,
+packets that have been added up go down while others still go up, so that both ways share the time of one.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ import numpy as np
 from ..errors import ConfigError
 from ..schedule.conditions import COLLECTIVES
 from .outcome import Loads, Outcome, Terms
+from .simulation import bound_time
 from .work import Setting
 
 WAYS = {"allreduce": 2, "barrier": 2, "reduce": 1, "broadcast": 1}
 """How many of the two ways a collective needs: up, down, or both."""
 
 
-def simulate_in_network(collective: str, nbytes: int, setting: Setting, *, mode: str, root: int = 0) -> Outcome:
+def simulate_in_network(collective: str, nbytes: int, setting: Setting, *, mode: str) -> Outcome:
     """A collective that the switches of a topology carry out."""
     on, machine = setting.topology, setting.machine
     if collective not in WAYS:
@@ -35,7 +36,6 @@ def simulate_in_network(collective: str, nbytes: int, setting: Setting, *, mode:
     beta, waiting = port, max(0.0, fullest - port)
     turns = 1 if streamed else ways
     terms = Terms(ways * alpha, turns * beta, 0.0, turns * waiting)
-    bound = COLLECTIVES[collective].bound(on.p, n)
     return Outcome(
         mode=mode,
         collective=collective,
@@ -47,7 +47,7 @@ def simulate_in_network(collective: str, nbytes: int, setting: Setting, *, mode:
         rounds=ways,
         messages=ways * on.p if ways else 0,
         time=sum(terms),
-        bound=bound.rounds * machine.link.alpha + bound.bytes * machine.link.beta + bound.reduced * machine.gamma,
+        bound=bound_time(COLLECTIVES[collective], on.p, n, machine),
         terms=terms,
         loads=_loads(setting, n, up=up and ways > 0, down=down and ways > 0),
         ended=np.full(on.p, sum(terms)),

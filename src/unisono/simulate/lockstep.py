@@ -7,8 +7,6 @@ is as busy as a port, that is `price`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
 
 from .meter import Meter
@@ -24,25 +22,29 @@ class Lockstep:
         self.setting = setting
         self.meter = Meter(setting)
         self.time = 0.0
-        self.terms = np.zeros(4)
+        self._terms = np.zeros(4)
 
-    def run(self, rounds: Iterable[Batch]) -> None:
-        for batch in rounds:
-            if batch.messages:
-                self._round(batch)
-
-    def _round(self, batch: Batch) -> None:
+    def run(self, batch: Batch) -> None:
+        """Add a round, as often as it is done."""
         work = self.setting.work(batch)
-        links, out, into = self.meter.read(batch, work)
-        fullest = float((links * self.setting.link_beta).max()) if len(links) else 0.0
+        load = self.meter.read(batch, work)
+        if not batch.messages:
+            return
+        fullest = float((load.links * self.setting.link_beta).max(initial=0.0))
         start, talks = self._start(batch, work)
-        ports = np.maximum(out, into)
-        reducing = np.bincount(batch.target, work.reducing, len(out))
+        ports = np.maximum(load.out, load.into)
+        reducing = np.bincount(batch.target, work.reducing, len(ports))
         cost = start + np.where(talks, np.maximum(ports, fullest), 0) + reducing
         busiest = int(cost.argmax())
         waiting = max(0.0, fullest - ports[busiest]) if talks[busiest] else 0.0
-        self.terms += batch.repeat * np.array([start[busiest], ports[busiest], reducing[busiest], waiting])
+        self._terms += batch.repeat * np.array([start[busiest], ports[busiest], reducing[busiest], waiting])
         self.time += batch.repeat * float(cost[busiest])
+
+    @property
+    def terms(self) -> Terms:
+        """Of the busiest rank of each round; waiting is for the fullest link."""
+        alpha, beta, gamma, waiting = map(float, self._terms)
+        return Terms(alpha, beta, gamma, waiting)
 
     def _start(self, batch: Batch, work: Work) -> tuple[Floats, Floats]:
         """Seconds to start for every rank, and who talks."""
@@ -56,7 +58,3 @@ class Lockstep:
             else:
                 np.maximum.at(start, end, work.start)
         return start, talks
-
-    @property
-    def outcome_terms(self) -> Terms:
-        return Terms(*map(float, self.terms))

@@ -53,8 +53,8 @@ class Meter:
     def _ports(self, total: Floats, rank: Ints, nbytes: Floats, seconds: Floats, repeat: int) -> Floats:
         """Seconds of each rank's port; with the bytes, they are added to the total."""
         p = self.setting.topology.p
-        through = np.bincount(rank, nbytes, p)
+        through: Floats = np.bincount(rank, nbytes, p).astype(np.float64, copy=False)
         busy = through * self.setting.machine.link.beta if self.setting.is_plain else np.bincount(rank, seconds, p)
         total[0] += through if repeat == 1 else through * repeat
         total[1] += busy if repeat == 1 else busy * repeat
-        return busy
+        return busy.astype(np.float64, copy=False)

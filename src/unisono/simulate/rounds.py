@@ -6,7 +6,7 @@ of repetitions: a ring among 65,536 ranks has 8.6 billion messages, and two diff
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -18,10 +18,10 @@ from ..schedule.ir import (
     EVERY_BLOCK,
     NOBODY,
     Do,
-    Get,
     Ints,
     Number,
     Operation,
+    Put,
     Round,
     Rounds,
     Span,
@@ -71,6 +71,27 @@ def batches(schedule: Schedule, layout: Layout) -> Iterator[Batch]:
                 yield _batch(schedule.p, [(operation, size) for operation in operations(round_)], repeat)
 
 
+class Failure(NamedTuple):
+    """A rank, and the round, from 0 on, that it never begins."""
+
+    rank: int
+    round: int
+
+
+def split_at(rounds: Iterable[Batch], failure: Failure | None) -> Iterator[tuple[Batch, Failure | None]]:
+    """The rounds, cut where a rank fails; the one in which it does comes with the failure."""
+    at = 0
+    for batch in rounds:
+        if failure is None or not at <= failure.round < at + batch.repeat:
+            yield batch, None
+        else:
+            before = failure.round - at
+            if before:
+                yield batch._replace(repeat=before), None
+            yield batch._replace(repeat=batch.repeat - before), failure
+        at += batch.repeat
+
+
 def cells_of_a_round(schedule: Schedule) -> int:
     """How many messages a round could have at most: ranks times lanes. All of them are in memory at once."""
     ranks = np.unique([0, schedule.root, schedule.p - 1]).reshape(-1, 1)
@@ -99,7 +120,9 @@ def _unrolled(schedule: Schedule, phase: Pattern, size: Size | None = None) -> I
         (duration(operations(yielded)), kinds is not None and _is_steady(operations(yielded), size))
         for yielded in schedule.rounds(some, phase)
     ]
-    if sum(1 for _ in windowed(schedule.rounds(some, phase), slice(0, 1))) != len(probe):  # streams of unequal lengths side by side are not cut alike by a window
+    if sum(1 for _ in windowed(schedule.rounds(some, phase), slice(0, 1))) != len(
+        probe
+    ):  # streams of unequal lengths side by side are not cut alike by a window
         for yielded in schedule.rounds(ranks, phase):
             for t in range(duration(operations(yielded))):
                 yield _single(yielded, t), 1
@@ -132,18 +155,14 @@ def _is_steady(yielded: Sequence[Operation], size: Size | None) -> bool:
     if size is None:
         return False
     for operation in yielded:
-        if _is_put(operation):
+        if isinstance(operation, Put):
             continue
         turn = operation.when if isinstance(operation, Do) else operation[0]
-        for field in (turn, size(operation.span.first, operation.span.count), operation[2]):
+        for field in (turn, size(operation.span.first, operation.span.count), operation.how):
             value = np.asarray(field)
             if value.ndim == 3 and (value != value[:1]).any():
                 return False
     return True
-
-
-def _is_put(operation: Operation) -> bool:
-    return not isinstance(operation, (Get, Do))
 
 
 def _nth(stream: Rounds, index: int) -> Round:
@@ -201,13 +220,15 @@ def _batch(p: int, rows: list[tuple[Operation, Size]], repeat: int) -> Batch:
     parts = [part for operation, size in rows if (part := _rows(p, operation, size)) is not None]
     if not parts:
         return Batch(np.zeros(0, int), np.zeros(0, int), np.zeros(0), np.zeros(0, bool), repeat)
-    columns = [column[0] if len(column) == 1 else np.concatenate(column) for column in zip(*parts, strict=True)]
-    return Batch(*columns, repeat)
+    source, target, nbytes, reduces = (
+        column[0] if len(column) == 1 else np.concatenate(column) for column in zip(*parts, strict=True)
+    )
+    return Batch(source, target, nbytes, reduces, repeat)
 
 
 def _rows(p: int, operation: Operation, size: Size) -> tuple[Ints, Ints, Floats, NDArray[np.bool_]] | None:
     """What arrives at every rank, or is reduced in it. Puts say the same once more."""
-    if _is_put(operation):
+    if isinstance(operation, Put):
         return None
     ranks = np.arange(p).reshape(-1, 1)
     if isinstance(operation, Do):

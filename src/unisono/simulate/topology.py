@@ -90,7 +90,7 @@ class Topology(ABC):
         """The sum of what crosses each link."""
         routes = self.routes(source, target)
         weights = np.repeat(amount, np.diff(routes.offset))
-        return np.bincount(routes.link, weights, self.links)
+        return np.bincount(routes.link, weights, self.links).astype(np.float64, copy=False)
 
     def crosses(self, source: Ints, target: Ints, marked: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Which messages cross any of the marked links?"""

@@ -52,7 +52,7 @@ def draw_flights(outcome: Outcome) -> str:
 def _shown(flights: Flights, ranks: int) -> Flights:
     there = np.flatnonzero((flights.source < ranks) & (flights.target < ranks))
     there = there[np.argsort(flights.ready[there], kind="stable")][:MOST_MESSAGES]
-    return Flights(*(column[there] for column in flights))
+    return Flights._make(column[there] for column in flights)
 
 
 def _draw_lanes(

@@ -14,7 +14,8 @@ def describe(outcome: Outcome) -> str:
     shares = (
         f"{name} {100 * part / outcome.time:.0f} %" for name, part in zip(names, outcome.terms, strict=True) if part > 0
     )
-    until = "stalls after" if outcome.stall else "takes"
+    if outcome.stall:
+        return f"stalls after {format_seconds(outcome.time)}: {', '.join(shares)}"
     busiest = outcome.bottleneck
     use = f"{busiest.name} is busiest: {100 * outcome.utilisation(busiest):.0f} % of the time"
-    return f"{until} {format_seconds(outcome.time)}: {', '.join(shares)}; {use}"
+    return f"takes {format_seconds(outcome.time)}: {', '.join(shares)}; {use}"
