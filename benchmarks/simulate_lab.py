@@ -1,9 +1,9 @@
-"""Does the simulator say what happens? Allreduces between hosts of a lab, predicted and measured. Needs root and iproute2.
+"""Allreduces between hosts of a lab, as they are simulated and as they are. Needs root and iproute2.
 
 python benchmarks/simulate_lab.py [HOSTS [RATE [ROUNDS]]]
 
-The machine is measured first: the goodput of one TCP stream, and α as what a round of an empty exchange takes. Then every
-algorithm at every size runs once per round; a figure is the median over the rounds of predicted / measured.
+The machine is measured first: the goodput of one TCP stream, and α as what a round of an empty exchange takes. Then
+every algorithm at every size runs once per round; a figure is the median over the rounds of predicted / measured.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ SIZES = (8, 64 << 10, 1 << 20, 4 << 20, 16 << 20)
 ALGORITHMS = ("ring", "direct", "circulant", "recursive_doubling", "halving_doubling", "mst", "flat", "exchange")
 GAMMA = 1 / 10e9
 BAR = 0.15
+SEGMENT = 64 << 10
+"""What our executor passes on at a time."""
 
 
 def start_up(comm: unisono.Communicator) -> float:
@@ -51,7 +53,7 @@ def measure(rounds: int) -> None:
 
                     call()
                     seconds = slowest(comm, call, 3 if nbytes >= 1 << 20 else 20)
-                    predicted = simulate(find("allreduce", name).schedule(p), nbytes, machine).time
+                    predicted = simulate(find("allreduce", name).schedule(p), nbytes, machine, segment=SEGMENT).time
                     found.setdefault((name, nbytes), []).append(predicted / seconds)
         if comm.rank > 0:
             return
@@ -61,7 +63,8 @@ def measure(rounds: int) -> None:
             print(f"{name:22}" + "".join(f"{median(found[name, size]):>12.3f}" for size in SIZES))
         errors = [abs(median(ratios) - 1) for ratios in found.values()]
         held = median(errors) <= BAR
-        print(f"{'ok  ' if held else 'MISS'} median error {median(errors):.1%} (bar: {BAR:.0%}), largest {max(errors):.1%}")
+        word = "ok  " if held else "MISS"
+        print(f"{word} median error {median(errors):.1%} (bar: {BAR:.0%}), largest {max(errors):.1%}")
 
 
 def main(hosts: str = "4", rate: str = "200mbit", rounds: str = "3") -> None:

@@ -62,10 +62,10 @@ void check(const Rows7& rows, std::size_t ranks) {
 
 class FlowSimulation {
   public:
-    FlowSimulation(std::size_t ranks, const Doubles& link_beta, bool fair, const Shown& shown,
-                   std::size_t room)
-        : ranks_(ranks), album_(copied(shown), room), link_beta_(copied(link_beta)), fair_(fair) {
-        if (ranks == 0 || shown.size() != ranks)
+    FlowSimulation(std::size_t ranks, std::size_t parts, const Doubles& link_beta, bool fair,
+                   const Shown& shown, std::size_t room)
+        : ranks_(ranks * parts), album_(copied(shown), room), network_{ranks, copied(link_beta), fair} {
+        if (ranks == 0 || parts == 0 || shown.size() != ranks * parts)
             throw std::invalid_argument("ranks and shown differ in length");
     }
 
@@ -121,7 +121,7 @@ class FlowSimulation {
 
     void run() {
         nb::gil_scoped_release released;
-        simulate::run_flows(ranks_, album_, rounds_, link_beta_, round_, fair_);
+        simulate::run_flows(ranks_, album_, rounds_, network_, round_);
         for (const Round& round : rounds_) round_ += round.repeat;
         rounds_.clear();
     }
@@ -151,14 +151,13 @@ class FlowSimulation {
         if (route_begin.size() != messages + 1 || static_cast<std::size_t>(last) != links.size())
             throw std::invalid_argument("routes and messages differ in number");
         for (const std::int32_t link : seen(links))
-            if (link < 0 || static_cast<std::size_t>(link) >= link_beta_.size())
+            if (link < 0 || static_cast<std::size_t>(link) >= network_.link_beta.size())
                 throw std::invalid_argument("a route has a link that there is not");
     }
 
     Ranks ranks_;
     Album album_;
-    std::vector<double> link_beta_;
-    bool fair_;
+    simulate::Network network_;
     std::int64_t round_ = 0;
     std::vector<Round> rounds_;
 };
@@ -168,8 +167,9 @@ class FlowSimulation {
 void simulate(nb::module_& module) {
     nb::class_<FlowSimulation>(module, "FlowSimulation",
                                "Ranks that go through rounds, each as fast as its messages let it.")
-        .def(nb::init<std::size_t, const Doubles&, bool, const Shown&, std::size_t>(), nb::arg("ranks"),
-             nb::arg("link_beta"), nb::arg("fair"), nb::arg("shown"), nb::arg("room"))
+        .def(nb::init<std::size_t, std::size_t, const Doubles&, bool, const Shown&, std::size_t>(),
+             nb::arg("ranks"), nb::arg("parts"), nb::arg("link_beta"), nb::arg("fair"), nb::arg("shown"),
+             nb::arg("room"))
         .def("fail", &FlowSimulation::fail, nb::arg("rank"), "From its next round on, a rank does nothing.")
         .def(
             "advance_ports",

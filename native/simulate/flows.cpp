@@ -1,10 +1,9 @@
 #include "simulate/flows.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <queue>
 
-#include "simulate/sharing.hpp"
+#include "simulate/under_way.hpp"
 
 namespace unisono::simulate {
 
@@ -40,18 +39,11 @@ struct Event {
     bool operator>(const Event& other) const { return time > other.time; }
 };
 
-struct Flow {
+struct Sent {
     std::uint32_t step;
     std::uint32_t message;
     std::int64_t round;
     double ready, began, alone;
-    double left;  // of the message, from 1 to 0
-    double rate;
-    double since;
-    std::uint32_t version = 0;
-    std::uint32_t visited = 0;
-    std::vector<std::uint32_t> resources;
-    std::vector<std::uint32_t> places;  // in the lists of these
 };
 
 struct Position {
@@ -65,17 +57,15 @@ struct Position {
 
 class Simulation {
   public:
-    Simulation(Ranks& ranks, Album& album, std::span<const Round> rounds, std::span<const double> link_beta,
-               std::int64_t first_round, bool fair)
+    Simulation(Ranks& ranks, Album& album, std::span<const Round> rounds, const Network& network,
+               std::int64_t first_round)
         : ranks_(ranks),
           album_(album),
           rounds_(rounds),
-          link_beta_(link_beta),
-          fair_(fair),
+          network_(network),
+          ports_(static_cast<std::uint32_t>(network.ports)),
           positions_(ranks.size()),
-          on_resource_(2 * ranks.size() + link_beta.size()),
-          visited_(on_resource_.size()),
-          sharing_(on_resource_.size()) {
+          under_way_(2 * network.ports + network.link_beta.size()) {
         for (Position& position : positions_) position.round = first_round;
     }
 
@@ -84,7 +74,8 @@ class Simulation {
             if (ranks_.begin[rank] < never) events_.push({ranks_.begin[rank], Kind::begins, rank, 0});
         while (!events_.empty()) {
             advance(events_.top().time);
-            share_again();
+            for (const UnderWay::Ending& ending : under_way_.share(now_))
+                events_.push({ending.time, Kind::ends, ending.flow, ending.version});
         }
         stall();
     }
@@ -98,7 +89,7 @@ class Simulation {
             now_ = std::max(now_, event.time);
             if (event.kind == Kind::begins)
                 begin(event.index);
-            else if (event.version == flows_[event.index].version)
+            else if (event.version == under_way_.version(event.index))
                 event.kind == Kind::moves ? move(event.index) : end(event.index);
             while (!ready_.empty()) {
                 const std::uint32_t rank = ready_.back();
@@ -151,72 +142,49 @@ class Simulation {
         const Position& mine = positions_[rank];
         const Position& other = positions_[source == rank ? target : source];
         if (!other.has_begun || other.step != mine.step || other.turn != mine.turn) return;
-        const std::uint32_t f = new_flow();
-        Flow& flow = flows_[f];
-        flow.step = mine.step;
-        flow.message = m;
-        flow.round = mine.round;
-        flow.ready = now_;
+        const std::uint32_t flow = under_way_.create();
+        if (flow == sent_.size()) sent_.emplace_back();
+        sent_[flow] = {mine.step, m, mine.round, now_, 0, 0};
         if (round.start[m] > 0)
-            events_.push({now_ + round.start[m], Kind::moves, f, flow.version});
+            events_.push({now_ + round.start[m], Kind::moves, flow, under_way_.version(flow)});
         else
-            move(f);
+            move(flow);
     }
 
-    void move(std::uint32_t f) {
-        Flow& flow = flows_[f];
-        const Round& round = rounds_[flow.step];
-        const std::uint32_t m = flow.message;
-        flow.began = flow.since = now_;
-        flow.left = 1;
-        flow.rate = flow.alone = 0;
-        const bool is_free = round.messages().alone(m) <= 0;
-        if (is_free && (round.nbytes[m] <= 0 || round.route(m).empty())) return end(f);
-        const auto ranks = static_cast<std::uint32_t>(ranks_.size());
-        if (round.out[m] > 0) enter(f, static_cast<std::uint32_t>(round.source[m]));
-        if (round.into[m] > 0) enter(f, ranks + static_cast<std::uint32_t>(round.target[m]));
-        for (const std::uint32_t link : round.route(m)) enter(f, 2 * ranks + link);
-        flow.alone = 1 / rate_alone(flow);
+    void move(std::uint32_t flow) {
+        Sent& sent = sent_[flow];
+        const Round& round = rounds_[sent.step];
+        const std::uint32_t m = sent.message;
+        const auto source = static_cast<std::uint32_t>(round.source[m]);
+        const auto target = static_cast<std::uint32_t>(round.target[m]);
+        sent.began = now_;
+        const double weight = network_.fair && round.nbytes[m] > 0 ? 1 / round.nbytes[m] : 1;
+        under_way_.set(flow, network_.fair ? 0 : order(sent.round, source), weight, now_);
+        if (round.out[m] > 0) under_way_.enter(flow, source % ports_, round.out[m]);
+        if (round.into[m] > 0) under_way_.enter(flow, ports_ + target % ports_, round.into[m]);
+        if (round.nbytes[m] > 0)
+            for (const std::uint32_t link : round.route(m))
+                under_way_.enter(flow, 2 * ports_ + link, round.nbytes[m] * network_.link_beta[link]);
+        sent.alone = under_way_.alone(flow);
+        if (sent.alone <= 0) end(flow);
     }
 
-    void enter(std::uint32_t f, std::uint32_t resource) {
-        auto& there = on_resource_[resource];
-        flows_[f].resources.push_back(resource);
-        flows_[f].places.push_back(static_cast<std::uint32_t>(there.size()));
-        there.push_back(f);
-        changed_.push_back(resource);
+    /// Older rounds first, and in a round the earlier parts of a vector.
+    std::int64_t order(std::int64_t round, std::uint32_t rank) const {
+        const auto parts = static_cast<std::int64_t>(ranks_.size() / ports_);
+        return round * parts + rank / ports_;
     }
 
-    void leave(std::uint32_t f) {
-        Flow& flow = flows_[f];
-        for (std::size_t i = 0; i < flow.resources.size(); ++i) {
-            auto& there = on_resource_[flow.resources[i]];
-            const std::uint32_t moved = there.back();
-            there[flow.places[i]] = moved;
-            there.pop_back();
-            changed_.push_back(flow.resources[i]);
-            if (moved == f) continue;
-            Flow& other = flows_[moved];
-            const auto at = std::find(other.resources.begin(), other.resources.end(), flow.resources[i]);
-            other.places[static_cast<std::size_t>(at - other.resources.begin())] = flow.places[i];
-        }
-        flow.resources.clear();
-        flow.places.clear();
-    }
-
-    void end(std::uint32_t f) {
-        leave(f);
-        Flow& flow = flows_[f];
-        const Round& round = rounds_[flow.step];
-        const std::uint32_t m = flow.message;
-        const std::int32_t source = round.source[m], target = round.target[m];
+    void end(std::uint32_t flow) {
+        under_way_.remove(flow);
+        const Sent sent = sent_[flow];
+        const Round& round = rounds_[sent.step];
+        const std::int32_t source = round.source[sent.message], target = round.target[sent.message];
         if (source != target)
-            album_.add(
-                {flow.round, source, target, round.nbytes[m], flow.alone, flow.ready, flow.began, now_});
-        ++flow.version;
-        free_.push_back(f);
-        count_down(static_cast<std::uint32_t>(source), round, m);
-        if (target != source) count_down(static_cast<std::uint32_t>(target), round, m);
+            album_.add({sent.round, source, target, round.nbytes[sent.message], sent.alone, sent.ready,
+                        sent.began, now_});
+        count_down(static_cast<std::uint32_t>(source), round, sent.message);
+        if (target != source) count_down(static_cast<std::uint32_t>(target), round, sent.message);
     }
 
     void count_down(std::uint32_t rank, const Round& round, std::uint32_t m) {
@@ -225,86 +193,6 @@ class Simulation {
         ranks_.account(rank, round.messages(), m, 1);
         go_on(at, round);
         ready_.push_back(rank);
-    }
-
-    /// New rates for every flow that is joined to a change by resources in common.
-    void share_again() {
-        if (changed_.empty()) return;
-        ++visit_;
-        for (const std::uint32_t resource : changed_)
-            if (visited_[resource] != visit_) share_around(resource);
-        changed_.clear();
-    }
-
-    void share_around(std::uint32_t resource) {
-        joined_.clear();
-        frontier_.assign(1, resource);
-        visited_[resource] = visit_;
-        while (!frontier_.empty()) {
-            const std::uint32_t here = frontier_.back();
-            frontier_.pop_back();
-            for (const std::uint32_t f : on_resource_[here]) {
-                if (flows_[f].visited == visit_) continue;
-                flows_[f].visited = visit_;
-                joined_.push_back(f);
-                for (const std::uint32_t next : flows_[f].resources)
-                    if (visited_[next] != visit_) {
-                        visited_[next] = visit_;
-                        frontier_.push_back(next);
-                    }
-            }
-        }
-        if (joined_.size() == 1) return set_rate(joined_[0], rate_alone(flows_[joined_[0]]));
-        sharing_.clear();
-        for (const std::uint32_t f : joined_) describe(flows_[f]);
-        sharing_.solve();
-        for (std::size_t i = 0; i < joined_.size(); ++i) set_rate(joined_[i], sharing_.flows[i].rate);
-    }
-
-    double seconds(const Flow& flow, std::uint32_t resource) const {
-        const Round& round = rounds_[flow.step];
-        const auto ranks = static_cast<std::uint32_t>(ranks_.size());
-        if (resource < ranks) return round.out[flow.message];
-        if (resource < 2 * ranks) return round.into[flow.message];
-        return round.nbytes[flow.message] * link_beta_[resource - 2 * ranks];
-    }
-
-    double rate_alone(const Flow& flow) const {
-        double longest = 0;
-        for (const std::uint32_t resource : flow.resources)
-            longest = std::max(longest, seconds(flow, resource));
-        return 1 / longest;
-    }
-
-    void describe(const Flow& flow) {
-        const Round& round = rounds_[flow.step];
-        const std::uint32_t m = flow.message;
-        const auto first = static_cast<std::uint32_t>(sharing_.uses.size());
-        for (const std::uint32_t resource : flow.resources)
-            sharing_.uses.push_back({resource, seconds(flow, resource)});
-        const double weight = fair_ && round.nbytes[m] > 0 ? 1 / round.nbytes[m] : 1;
-        sharing_.flows.push_back(
-            {fair_ ? 0 : flow.round, weight, first, static_cast<std::uint32_t>(flow.resources.size()), 0});
-    }
-
-    void set_rate(std::uint32_t f, double rate) {
-        Flow& flow = flows_[f];
-        if (flow.rate > 0 && std::abs(rate - flow.rate) <= at_once * flow.rate) return;
-        flow.left -= flow.rate * (now_ - flow.since);
-        flow.since = now_;
-        flow.rate = rate;
-        ++flow.version;
-        if (rate > 0) events_.push({now_ + std::max(flow.left, 0.0) / rate, Kind::ends, f, flow.version});
-    }
-
-    std::uint32_t new_flow() {
-        if (free_.empty()) {
-            flows_.emplace_back();
-            return static_cast<std::uint32_t>(flows_.size() - 1);
-        }
-        const std::uint32_t f = free_.back();
-        free_.pop_back();
-        return f;
     }
 
     /// Whoever is not through is stuck: it waits for somebody who never comes.
@@ -333,24 +221,21 @@ class Simulation {
     Ranks& ranks_;
     Album& album_;
     std::span<const Round> rounds_;
-    std::span<const double> link_beta_;
-    bool fair_;
+    const Network& network_;
+    std::uint32_t ports_;
     double now_ = 0;
     std::vector<Position> positions_;
-    std::vector<Flow> flows_;
-    std::vector<std::uint32_t> free_;
+    std::vector<Sent> sent_;  // by flow
+    UnderWay under_way_;
+    std::vector<std::uint32_t> ready_;
     std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
-    std::vector<std::vector<std::uint32_t>> on_resource_;
-    std::vector<std::uint32_t> changed_, joined_, frontier_, visited_, ready_;
-    std::uint32_t visit_ = 0;
-    Sharing sharing_;
 };
 
 }  // namespace
 
-void run_flows(Ranks& ranks, Album& album, std::span<const Round> rounds, std::span<const double> link_beta,
-               std::int64_t first_round, bool fair) {
-    Simulation(ranks, album, rounds, link_beta, first_round, fair).run();
+void run_flows(Ranks& ranks, Album& album, std::span<const Round> rounds, const Network& network,
+               std::int64_t first_round) {
+    Simulation(ranks, album, rounds, network, first_round).run();
 }
 
 }  // namespace unisono::simulate

@@ -30,10 +30,18 @@ struct Round {
     void index(std::size_t ranks);
 };
 
+/// What messages go through: two ports of each rank, and links. There may be several times as many ranks as
+/// ports: then the ranks r, r + ports, … are parts of a vector that one rank works on at the same time.
+struct Network {
+    std::size_t ports;
+    std::vector<double> link_beta;
+    bool fair;
+};
+
 /// Advances all ranks through all rounds, each as fast as its own messages let it. Messages that are under
 /// way share ports and links, those of older rounds first, in proportion to their sizes; or all alike if
 /// `fair`.
-void run_flows(Ranks& ranks, Album& album, std::span<const Round> rounds, std::span<const double> link_beta,
-               std::int64_t first_round, bool fair);
+void run_flows(Ranks& ranks, Album& album, std::span<const Round> rounds, const Network& network,
+               std::int64_t first_round);
 
 }  // namespace unisono::simulate

@@ -32,15 +32,16 @@ MOST_RANKS_SHOWN = 64
 class Flows:
     """The ranks of a setting, on their way through a sequence of rounds."""
 
-    def __init__(self, setting: Setting, *, fair: bool = False, record: bool = False) -> None:
+    def __init__(self, setting: Setting, *, parts: int = 1, fair: bool = False, record: bool = False) -> None:
         self.setting = setting
         self.meter = Meter(setting)
         self.fair = fair
         self.record = record
         p = setting.topology.p
-        shown = np.zeros(p, np.uint8)
+        self.parts = parts
+        shown = np.zeros(p * parts, np.uint8)
         shown[:MOST_RANKS_SHOWN] = 1
-        self.native = _native_simulation(p, setting.link_beta, fair, shown, MOST_FLIGHTS if record else 0)
+        self.native = _native_simulation(p, parts, setting.link_beta, fair, shown, MOST_FLIGHTS if record else 0)
         self._together = True  # all ranks are at the same moment, with nothing under way
         self._added = False
 
@@ -66,10 +67,10 @@ class Flows:
             self.native.advance_all(0.0, 0.0, 0.0, 0.0, batch.repeat)
             return True
         has_links = self.setting.topology.links > 0
-        if not has_links and self.native.advance_ports(*_columns(batch, work), repeat=batch.repeat):
+        if self.parts == 1 and not has_links and self.native.advance_ports(*_columns(batch, work), repeat=batch.repeat):
             self._together = self._together and self._is_together()
             return True
-        if self._together and not self.record and not (self.fair and np.ptp(batch.nbytes) > 0):
+        if self._together and self.parts == 1 and not self.record and not (self.fair and np.ptp(batch.nbytes) > 0):
             step = common_time(self.setting, batch, work, load)
             if step is not None:
                 self.native.advance_all(*step, batch.repeat)
@@ -80,10 +81,14 @@ class Flows:
         """Let ranks come to this round, and to all that follow on shared links, whenever they are ready."""
         topology = self.setting.topology
         offset, link = topology.routes(batch.source, batch.target) if topology.links else (np.zeros(0), np.zeros(0))
+        if self.parts > 1:
+            batch, work = _in_parts(batch, work, topology.p, self.parts)
+            offset = np.concatenate([offset[:1], *(offset[1:] + k * len(link) for k in range(self.parts))])
+            link = np.tile(link, self.parts)
         begin, links = np.ascontiguousarray(offset, np.int32), np.ascontiguousarray(link, np.int32)
         self.native.add(*_columns(batch, work), route_begin=begin, links=links, repeat=batch.repeat, dies=failing)
         self._together = False
-        if topology.links:
+        if topology.links or self.parts > 1:
             self._added = True
         else:
             self.native.run()
@@ -96,6 +101,15 @@ class Flows:
     @property
     def flights(self) -> Flights | None:
         return Flights(*self.native.flights()) if self.record else None
+
+
+def _in_parts(batch: Batch, work: Work, p: int, parts: int) -> tuple[Batch, Work]:
+    """The messages of each part of the vector, of ranks of its own; they start as if they were whole."""
+    shift = np.repeat(np.arange(parts) * p, batch.messages)
+    source, target = np.tile(batch.source, parts) + shift, np.tile(batch.target, parts) + shift
+    nbytes, reduces = np.tile(batch.nbytes / parts, parts), np.tile(batch.reduces, parts)
+    seconds = (np.tile(column / parts, parts) for column in (work.out, work.into, work.reducing))
+    return Batch(source, target, nbytes, reduces, batch.repeat), Work(np.tile(work.start, parts), *seconds)
 
 
 def _columns(batch: Batch, work: Work) -> tuple[Any, Any, Any, Any, Any, Any, Any]:
@@ -112,9 +126,11 @@ def _columns(batch: Batch, work: Work) -> tuple[Any, Any, Any, Any, Any, Any, An
     )
 
 
-def _native_simulation(p: int, link_beta: Floats, fair: bool, shown: np.ndarray, room: int) -> FlowSimulation:
+def _native_simulation(
+    p: int, parts: int, link_beta: Floats, fair: bool, shown: np.ndarray, room: int
+) -> FlowSimulation:
     try:
         from .._native import FlowSimulation
     except ModuleNotFoundError:
         raise ConfigError("simulating flows needs the native core, which is not here; lockstep does not") from None
-    return FlowSimulation(p, link_beta, fair, shown, room)
+    return FlowSimulation(p, parts, link_beta, fair, shown, room)

@@ -20,6 +20,9 @@ from .topologies import Topology, topology
 from .work import Setting
 
 MODES = ("flows", "lockstep")
+MOST_PARTS = 32
+"""Of a vector that is passed on in segments; more of them overlap hardly more."""
+
 MOST_CELLS = 1 << 26
 """Messages of a round, sent and received, that are looked at together: some gigabytes."""
 
@@ -34,6 +37,7 @@ def simulate(
     stragglers: Mapping[int, float] | None = None,
     fail: tuple[int, int] | None = None,
     hop: float = 0.0,
+    segment: int | None = None,
     fair: bool = False,
     record: bool = False,
 ) -> Outcome:
@@ -41,15 +45,17 @@ def simulate(
 
     ``on`` is what joins the ranks: a topology, or its name. ``stragglers`` are ranks that take so many times as long
     for everything. ``fail`` is a rank and the round, from 0 on, that it never begins. ``hop`` is seconds for each
-    shared link on the way of a message. ``record`` keeps messages for pictures. ``fair``: see `flows`.
+    shared link on the way of a message. ``segment``: a rank passes a message on while it still arrives, in so many
+    bytes at a time, as our executor does over links; otherwise when all of it is there. ``record`` keeps messages for
+    pictures. ``fair``: see `flows`.
     """
     setting = Setting(machine, topology(on, schedule.p) if isinstance(on, str) else on, hop, dict(stragglers or {}))
     failure = None if fail is None else Failure(*fail)
-    _check(schedule, setting, mode, failure)
+    _check(schedule, setting, mode, failure, segment)
     if mode == "lockstep":
         course = _in_lockstep(schedule, nbytes, setting, failure)
     else:
-        course = _as_flows(schedule, nbytes, setting, failure, fair=fair, record=record)
+        course = _as_flows(schedule, nbytes, setting, failure, parts=_parts(nbytes, segment), fair=fair, record=record)
     if failure is not None and course.stall is None:
         rounds = course.meter.rounds
         raise ConfigError(
@@ -94,7 +100,7 @@ class _Course(NamedTuple):
     flights: Flights | None
 
 
-def _check(schedule: Schedule, setting: Setting, mode: str, failure: Failure | None) -> None:
+def _check(schedule: Schedule, setting: Setting, mode: str, failure: Failure | None, segment: int | None) -> None:
     p = schedule.p
     if setting.topology.p != p:
         raise ConfigError(f"{setting.topology.name} has {setting.topology.p} ranks, the schedule {p}")
@@ -105,11 +111,23 @@ def _check(schedule: Schedule, setting: Setting, mode: str, failure: Failure | N
         raise ConfigError(f"rank {failure.rank} cannot fail: ranks are 0 to {p - 1}; the nearest is {nearest}")
     if failure is not None and failure.round < 0:
         raise ConfigError(f"rounds count from 0, and none is {failure.round}; the nearest is 0")
+    if failure is not None and segment is not None:
+        raise ConfigError("a failure is simulated without segments; leave one of them out")
+    if mode == "lockstep" and segment is not None:
+        raise ConfigError(
+            "in lockstep nothing is passed on before its round is over; leave the segment or the mode out"
+        )
     if (cells := cells_of_a_round(schedule)) > MOST_CELLS:
         raise ConfigError(
             f"{schedule.name} among {p:,} ranks has up to {cells // 2:,} messages in a round, more than fit; "
             "an algorithm with fewer peers, such as ring, or fewer ranks would do"
         )
+
+
+def _parts(nbytes: int, segment: int | None) -> int:
+    if segment is not None and segment < 1:
+        raise ConfigError(f"a segment has at least 1 byte, not {segment}; the nearest is 1")
+    return 1 if segment is None else max(1, min(MOST_PARTS, -(-nbytes // segment)))
 
 
 def _in_lockstep(schedule: Schedule, nbytes: int, setting: Setting, failure: Failure | None) -> _Course:
@@ -129,17 +147,18 @@ def _in_lockstep(schedule: Schedule, nbytes: int, setting: Setting, failure: Fai
 
 
 def _as_flows(
-    schedule: Schedule, nbytes: int, setting: Setting, failure: Failure | None, *, fair: bool, record: bool
+    schedule: Schedule, nbytes: int, setting: Setting, failure: Failure | None, *, parts: int, fair: bool, record: bool
 ) -> _Course:
-    simulation = Flows(setting, fair=fair, record=record)
+    simulation = Flows(setting, parts=parts, fair=fair, record=record)
     simulation.run(batches(schedule, schedule.layout(nbytes)), failure)
-    ended = simulation.native.begin()
-    last_round, waits_for, since = simulation.native.stalled()
+    latest = (parts - 1) * schedule.p  # the last part of the vector ends last
+    ended = simulation.native.begin()[latest:]
+    last_round, waits_for, since = (column[latest:] for column in simulation.native.stalled())
     stall = None
     if failure is not None and (last_round >= 0).any():
         stall = Stall(failure.rank, failure.round, last_round, waits_for, since)
         ended = np.where(last_round >= 0, since, ended)
-    spent = np.array(simulation.native.terms())
+    spent = np.array(simulation.native.terms())[:, latest:]
     last = int(ended.argmax())
     time = float(ended[last])
     alpha, beta, gamma = map(float, spent[:, last])

@@ -35,7 +35,7 @@ void ports_and_flows_agree_where_nothing_is_shared() {
         Album none({0, 0, 0, 0, 0}, 0), some({1, 1, 1, 1, 1}, 1000);
         fast.begin[2] = slow.begin[2] = late;
         expect(advance_ports(fast, none, round.messages(), 9, 0), "no port is shared");
-        run_flows(slow, some, std::span(&round, 1), {}, 0, false);
+        run_flows(slow, some, std::span(&round, 1), {5, {}, false}, 0);
         for (std::size_t rank = 0; rank < 5; ++rank)
             expect(equal(fast.begin[rank], slow.begin[rank]), "same end");
         expect(some.flights().size() == 45, "every message was seen");
@@ -45,10 +45,9 @@ void ports_and_flows_agree_where_nothing_is_shared() {
 
 void messages_of_a_round_share_a_link() {
     const Round round = ring(3, {0, 0, 0}, 2);
-    const double beta = 1;
     Ranks ranks(3);
     Album none({0, 0, 0}, 0);
-    run_flows(ranks, none, std::span(&round, 1), std::span(&beta, 1), 0, false);
+    run_flows(ranks, none, std::span(&round, 1), {3, {1.0}, false}, 0);
     for (const double end : ranks.begin) expect(equal(end, 2 * (1 + 3)), "three messages on one link, twice");
 }
 
@@ -57,7 +56,7 @@ void a_dead_rank_holds_up_who_waits_for_it() {
     rounds[1].dies = 1;
     Ranks ranks(4);
     Album none({0, 0, 0, 0}, 0);
-    run_flows(ranks, none, rounds, {}, 0, false);
+    run_flows(ranks, none, rounds, {4, {}, false}, 0);
     expect(ranks.last_round == std::vector<std::int64_t>({1, 1, 1, 2}),
            "neighbours at once, the last a round later");
     expect(ranks.waits_for[0] == 1 && ranks.waits_for[2] == 1 && ranks.waits_for[1] == -1,
