@@ -125,6 +125,34 @@ def test_reducing_occupies_the_port_that_it_comes_through() -> None:
     assert found.terms.waiting == pytest.approx(N * (BETA + GAMMA))  # for the other message
 
 
+def test_in_segments_a_rank_passes_on_what_still_arrives() -> None:
+    """Along 3 hops, 32 segments take (32 + 2) / 32 of the time of one message; whole ones 3 times as long."""
+    schedule = find("broadcast", "pipelined_chain").schedule(4, segments=1)
+    whole, passed_on = (simulate(schedule, 1 << 20, MACHINE, segment=segment).time for segment in (None, 1 << 15))
+    assert isclose(whole, 3 * (ALPHA + (1 << 20) * BETA))
+    assert isclose(passed_on, 3 * ALPHA + 34 / 32 * (1 << 20) * BETA)
+
+
+def test_in_one_segment_nothing_changes() -> None:
+    for name in ("ring", "mst", "direct"):
+        schedule = find("allreduce", name).schedule(6)
+        for on in ("switch", "ring"):
+            assert isclose(
+                simulate(schedule, N, MACHINE, on, segment=N).time,
+                simulate(schedule, N, MACHINE, on).time,
+                rel_tol=1e-9,
+            )
+
+
+def test_segments_over_shared_links_carry_the_same_bytes() -> None:
+    schedule = find("allreduce", "mst").schedule(8)
+    whole = simulate(schedule, 1 << 20, MACHINE, "hierarchy:2x4")
+    passed_on = simulate(schedule, 1 << 20, MACHINE, "hierarchy:2x4", segment=1 << 16)
+    assert passed_on.time < whole.time
+    assert np.allclose(whole.loads.links, passed_on.loads.links)
+    assert isclose(sum(passed_on.terms), passed_on.time, rel_tol=1e-9)
+
+
 def test_a_changed_link_changes_the_time_only_where_it_is_used() -> None:
     schedule = find("allgather", "ring").schedule(8)
     plain = simulate(schedule, N, MACHINE, "ring").time
@@ -146,6 +174,10 @@ def test_modes_and_ranks_that_there_are_not() -> None:
         simulate(schedule, N, stragglers={1: -2.0})
     with pytest.raises(ConfigError, match="has 5 ranks, the schedule 4"):
         simulate(schedule, N, on=topology("switch", 5))
+    with pytest.raises(ConfigError, match="the nearest is 1"):
+        simulate(schedule, N, segment=0)
+    with pytest.raises(ConfigError, match="leave the segment or the mode out"):
+        simulate(schedule, N, segment=100, mode="lockstep")
     with pytest.raises(ConfigError, match="hop"):
         simulate(schedule, N, hop=-1.0)
 

@@ -57,6 +57,7 @@ def simulate_command(
         float, typer.Option(help="Of a fat-tree: so many times fewer links up, per level.")
     ] = 1.0,
     slow_link: Annotated[list[str] | None, typer.Option(help="'host 3 up=4': this link takes 4 times as long.")] = None,
+    segment: Annotated[str | None, typer.Option(help="64KiB: messages are passed on while they arrive.")] = None,
     fair: Annotated[bool, typer.Option("--fair", help="Messages share links alike, as in TCP or SimGrid.")] = False,
     svg: Annotated[Path | None, typer.Option(help="Draw space and time.", metavar="FILE")] = None,
     heat: Annotated[Path | None, typer.Option(help="Draw how busy links were.", metavar="FILE")] = None,
@@ -89,8 +90,9 @@ def simulate_command(
         if not as_json:
             show_candidates(found, left_out)
     failing = None if fail is None else parse_failure(fail)
+    options |= {"segment": None if segment is None else parse_bytes(segment), "fair": fair}
     record = svg is not None or trace is not None
-    outcome = simulate(schedule, nbytes, machine, joined, mode=mode, fail=failing, fair=fair, record=record, **options)
+    outcome = simulate(schedule, nbytes, machine, joined, mode=mode, fail=failing, record=record, **options)
     _finish(outcome, svg, heat, trace, as_json=as_json)
 
 

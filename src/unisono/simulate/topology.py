@@ -38,7 +38,7 @@ class Group(NamedTuple):
 
 @dataclass(frozen=True)
 class Topology(ABC):
-    """``beta`` is seconds per byte of every shared link, as a multiple of that of a rank's port."""
+    """Shared links, numbered from 0, and routes over them."""
 
     p: int
     slower: dict[int, float] = field(default_factory=dict, kw_only=True)
