@@ -80,7 +80,7 @@ class Flows:
     def _add(self, batch: Batch, work: Work, failing: int) -> None:
         """Let ranks come to this round, and to all that follow on shared links, whenever they are ready."""
         topology = self.setting.topology
-        offset, link = topology.routes(batch.source, batch.target) if topology.links else (np.zeros(0), np.zeros(0))
+        offset, link = topology.routes(batch.source, batch.target)
         if self.parts > 1:
             batch, work = _in_parts(batch, work, topology.p, self.parts)
             offset = np.concatenate([offset[:1], *(offset[1:] + k * len(link) for k in range(self.parts))])
