@@ -13,7 +13,7 @@ FUZZERS := $(patsubst tests/fuzz/%_fuzz.cpp,%,$(wildcard tests/fuzz/*_fuzz.cpp))
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test lint format native-test sanitize fuzz soak clean
-.PHONY: bench bench-schedules bench-overhead bench-cliffs
+.PHONY: bench bench-schedules bench-overhead bench-simulate bench-cliffs
 .PHONY: build/plain build/asan build/tsan build/fuzz
 
 help:  ## list these targets
@@ -89,6 +89,9 @@ bench-schedules: setup  ## what unrolling, verifying and pricing cost
 
 bench-overhead: setup  ## what a call costs besides its work
 	$(BIN)/python benchmarks/overhead.py
+
+bench-simulate: setup  ## how fast the simulator is; SIMGRID=/usr/bin/python3 for what SimGrid says
+	$(BIN)/python benchmarks/simulate.py $(if $(SIMGRID),--simgrid $(SIMGRID))
 
 bench-cliffs: setup  ## where a little more takes much longer
 	$(BIN)/python benchmarks/cliffs.py

@@ -12,5 +12,6 @@ void plans(nanobind::module_& module);
 void recorder(nanobind::module_& module);
 void reductions(nanobind::module_& module);
 void shortcuts(nanobind::module_& module);
+void simulate(nanobind::module_& module);
 
 }  // namespace unisono::bind

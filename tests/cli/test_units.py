@@ -19,7 +19,15 @@ def test_times(text: str, seconds: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "rate"), [("10Gbit", 1.25e9), ("10Gbit/s", 1.25e9), ("10Gbps", 1.25e9), ("1GB/s", 1e9), ("1GiB/s", 2**30)]
+    ("text", "rate"),
+    [
+        ("10Gbit", 1.25e9),
+        ("10Gbit/s", 1.25e9),
+        ("10Gbps", 1.25e9),
+        ("1GB/s", 1e9),
+        ("1GiB/s", 2**30),
+        ("10gbit", 1.25e9),
+    ],
 )
 def test_bandwidths(text: str, rate: float) -> None:
     assert parse_bandwidth(text) == pytest.approx(rate)

@@ -19,6 +19,7 @@ from ..interpret.machine import Link, Machine
 from ..interpret.memory import extra_memory
 from ..interpret.price import Price, price
 from ..schedule import catalog
+from .choices import parse_algorithm
 from .units import format_bytes, format_seconds, parse_bandwidth, parse_bytes, parse_seconds
 
 MOST_RANKS = 1 << 20
@@ -75,23 +76,10 @@ def explain(
 
 
 def _price_one(collective: str, text: str, ranks: int, nbytes: int, machine: Machine, root: int) -> Price:
-    name, _, rest = text.partition(":")
-    algorithm = catalog.find(collective, name)
-    parameters = dict(_parameter(part) for part in rest.split(",") if part)
+    algorithm, parameters = parse_algorithm(collective, text)
     if not parameters:
         return best_price(algorithm, ranks, nbytes, machine, root)
     return price(algorithm.schedule(ranks, root, **parameters), nbytes, machine)
-
-
-def _parameter(text: str) -> tuple[str, int | tuple[int, ...]]:
-    name, equals, value = text.partition("=")
-    try:
-        numbers = tuple(map(int, value.split("x")))
-    except ValueError:
-        numbers = ()
-    if not equals or not numbers:
-        raise ConfigError(f"{text!r} is not a parameter; write segments=16 or dims=4x2")
-    return name, numbers if "x" in value else numbers[0]
 
 
 def _write_svg(chosen: Price, path: Path) -> None:

@@ -16,7 +16,9 @@ from .bench import bench
 from .diagnose import diagnose
 from .explain import explain
 from .lab import lab
+from .plan import plan_command
 from .run import run
+from .simulate import simulate_command
 
 app = typer.Typer(
     help="The communication layer of distributed training: collectives as schedules.",
@@ -28,6 +30,8 @@ app.command()(explain)
 app.command()(algorithms)
 app.command()(diagnose)
 app.command()(bench)
+app.command("simulate")(simulate_command)
+app.command("plan")(plan_command)
 # What follows the script is the script's.
 app.command(context_settings={"allow_interspersed_args": False})(run)
 app.add_typer(lab, name="lab")

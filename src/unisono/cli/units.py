@@ -15,7 +15,8 @@ _BYTES = {prefix + "B": factor for prefix, factor in _PREFIXES.items()} | {
 }
 _SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ns": 1e-9, "ps": 1e-12}
 _BITS = {prefix + unit: factor / 8 for unit in ("bit", "bps") for prefix, factor in _PREFIXES.items()}
-_RATES = _BITS | _BYTES
+_RATES = _BITS | {unit.lower(): rate for unit, rate in _BITS.items()} | _BYTES
+"""Bits as tc writes them, too: 10gbit."""
 
 
 def parse_bytes(text: str) -> int:

@@ -102,7 +102,7 @@ def _kinds(schedule: Schedule, phase: Pattern, layout: Layout, machine: Machine)
     every = np.arange(schedule.p)
     if phase.alike is None:
         return _Kinds(every, every, np.zeros_like(every), RANKS_AT_ONCE)
-    if not (machine.uniform and _interchangeable(layout, schedule.p)):
+    if not (machine.uniform and interchangeable(layout, schedule.p)):
         return _Kinds(every, every, np.zeros_like(every), max(1, CELLS_AT_ONCE // schedule.p))
     label, delay = schedule.value(phase.alike, every)
     early_first = np.argsort(delay, kind="stable")
@@ -116,7 +116,7 @@ def _sizes(
     schedule: Schedule, phase: Pattern, layout: Layout, machine: Machine
 ) -> tuple[Callable[..., Number], Pattern, int]:
     """The bytes of a span, the pattern to look at, and how many segments, a round apart, go through it."""
-    if not (machine.uniform and _interchangeable(layout, schedule.p)):
+    if not (machine.uniform and interchangeable(layout, schedule.p)):
         return layout.nbytes, phase, 1
     mean = layout.total / layout.blocks
     if phase.stage is None or phase.width is None:
@@ -125,7 +125,7 @@ def _sizes(
     return (lambda first, count: where(count == EVERY_BLOCK, width, count) * mean), phase.stage, layout.blocks // width
 
 
-def _interchangeable(layout: Layout, p: int) -> bool:
+def interchangeable(layout: Layout, p: int) -> bool:
     """Is any run of blocks as good as another of the same count?"""
     return isinstance(layout, EqualBlocks) and (layout.exactly_equal or p > COUNT_ONE_BY_ONE)
 

@@ -24,6 +24,7 @@ from .ir import (
     duration,
     is_idle,
     length,
+    mirrored,
     operations,
     rounds,
 )
@@ -49,7 +50,9 @@ def dual(original: Pattern, *, name: str, summary: str, reducing: bool) -> Patte
     """
 
     def backwards(p: int, r: Number, **parameters: Any) -> Rounds:
-        for round_ in reversed(list(original(p, r, **parameters))):
+        with mirrored():
+            forwards = list(original(p, r, **parameters))
+        for round_ in reversed(forwards):
             yield tuple(turned(operation, r) for operation in operations(round_))
 
     def turned(operation: Operation, r: Number) -> Operation:

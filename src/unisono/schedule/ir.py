@@ -21,6 +21,8 @@ The rules that every reader of a schedule relies on:
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from enum import IntEnum
 from typing import Any, NamedTuple
 
@@ -97,9 +99,41 @@ Rounds = Iterator[Round]
 ALL = Span(0, EVERY_BLOCK)
 
 
+_window: ContextVar[slice] = ContextVar("window", default=slice(None))
+
+
 def rounds(count: int) -> Ints:
-    """The numbers 0…count-1 along the axis of rounds."""
-    return np.arange(count).reshape(-1, 1, 1)
+    """The numbers 0…count-1 along the axis of rounds; only some of them inside of `windowed`."""
+    return np.arange(count)[_window.get()].reshape(-1, 1, 1)
+
+
+def windowed(stream: Rounds, window: slice) -> Rounds:
+    """The stream as if every yield of several rounds had only those of the window: the rest is never computed."""
+    while True:
+        with _looking_at(window):
+            round_ = next(stream, None)
+        if round_ is None:
+            return
+        yield round_
+
+
+def mirrored() -> Any:
+    """For who reads rounds backwards: the window that has the same rounds counted from the end."""
+    window = _window.get()
+    return _looking_at(slice(_negative(window.stop), _negative(window.start)))
+
+
+@contextmanager
+def _looking_at(window: slice) -> Iterator[None]:
+    token = _window.set(window)
+    try:
+        yield
+    finally:
+        _window.reset(token)
+
+
+def _negative(bound: int | None) -> int | None:
+    return -bound if bound else None
 
 
 def each(count: int) -> Ints:

@@ -1,0 +1,64 @@
+"""What a person chooses, as it is written: pipelined_chain:segments=16, rank=7,x=4, 3@12."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from ..errors import ConfigError
+from ..schedule import catalog
+from ..schedule.algorithm import Algorithm
+
+
+def parse_algorithm(collective: str, text: str) -> tuple[Algorithm, dict[str, Any]]:
+    """An algorithm and its parameters."""
+    name, _, rest = text.partition(":")
+    algorithm = catalog.find(collective, name)
+    return algorithm, dict(_parameter(part) for part in rest.split(",") if part)
+
+
+def parse_straggler(text: str) -> tuple[int, float]:
+    """A rank, and how many times as slow it is."""
+    match = re.fullmatch(r"\s*rank\s*=\s*(-?\d+)\s*,\s*x\s*=\s*([-+\d.eE]+)\s*", text)
+    try:
+        return int(match[1]), float(match[2])  # type: ignore[index]
+    except (TypeError, ValueError):
+        raise ConfigError(f"{text!r} is not a straggler; write it as rank=7,x=4") from None
+
+
+def parse_failure(text: str) -> tuple[int, int]:
+    """A rank, and the round that it never begins, counted from 0; people count from 1."""
+    match = re.fullmatch(r"\s*(-?\d+)\s*@\s*(-?\d+)\s*", text)
+    if match is None:
+        raise ConfigError(f"{text!r} is not a failure; write rank@round, such as 3@12")
+    if int(match[2]) < 1:
+        raise ConfigError(f"{text!r}: rounds count from 1; the nearest is {match[1]}@1")
+    return int(match[1]), int(match[2]) - 1
+
+
+def parse_slow_link(text: str) -> tuple[str, float]:
+    """A link, and how many times as slow it is."""
+    name, equals, factor = text.rpartition("=")
+    try:
+        times = float(factor) if equals else 0.0
+    except ValueError:
+        times = 0.0
+    if not name or not 0 < times < float("inf"):
+        raise ConfigError(f"{text!r} is not a slow link; write its name and how many times as slow: host 3 up=4")
+    return name.strip(), times
+
+
+def clamp(value: int, low: int, high: int) -> int:
+    """The nearest valid number."""
+    return max(low, min(high, value))
+
+
+def _parameter(text: str) -> tuple[str, int | tuple[int, ...]]:
+    name, equals, value = text.partition("=")
+    try:
+        numbers = tuple(map(int, value.split("x")))
+    except ValueError:
+        numbers = ()
+    if not equals or not numbers:
+        raise ConfigError(f"{text!r} is not a parameter; write segments=16 or dims=4x2")
+    return name, numbers if "x" in value else numbers[0]

@@ -1,0 +1,143 @@
+"""``unisono simulate``: a collective on machines that are not here."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ..errors import ConfigError
+from ..interpret.machine import Link, Machine
+from ..schedule import catalog
+from ..simulate import Outcome, Topology, simulate, topology
+from ..simulate.candidates import candidates, schedule_for
+from ..simulate.chrome import chrome_trace
+from ..simulate.draw import draw_flights, draw_heat
+from ..simulate.in_network import simulate_in_network
+from ..simulate.simulation import MODES
+from ..simulate.work import Setting
+from .choices import clamp, parse_algorithm, parse_failure, parse_slow_link, parse_straggler
+from .simulated import fields, show, show_candidates
+from .units import parse_bandwidth, parse_bytes, parse_seconds
+
+MOST_RANKS = 1 << 20
+
+
+def simulate_command(
+    collective: Annotated[str, typer.Argument(help="allreduce, broadcast, …")],
+    ranks: Annotated[int, typer.Option(help="How many ranks take part.")],
+    on: Annotated[
+        str,
+        typer.Option(
+            "--topology", help="switch, ring, fat-tree[:16x16x4], torus[:16x16x16], mesh[:8x8], hierarchy[:512x8]."
+        ),
+    ] = "switch",
+    size: Annotated[str, typer.Option("--bytes", help="The vector: 64MiB, 1GB, 8.")] = "64MiB",
+    algorithm: Annotated[
+        str | None, typer.Option(help="One of `unisono algorithms`, with parameters: mesh_2d:dims=4x2. Else the best.")
+    ] = None,
+    mode: Annotated[
+        str, typer.Option(help="flows (each rank at its own pace), or lockstep (all at that of a round).")
+    ] = "flows",
+    straggler: Annotated[
+        list[str] | None, typer.Option(help="rank=7,x=4: takes 4 times as long for everything.")
+    ] = None,
+    fail: Annotated[str | None, typer.Option(help="rank@round: the rank never begins that round.")] = None,
+    in_network_reduction: Annotated[bool, typer.Option("--in-network-reduction", help="Switches add up.")] = False,
+    root: Annotated[int, typer.Option(help="The root, where the collective has one.")] = 0,
+    alpha: Annotated[str, typer.Option(help="Time to start a message.")] = "30us",
+    bandwidth: Annotated[str, typer.Option(help="Of a rank's port, and of every link, in each direction.")] = "10Gbit",
+    gamma: Annotated[str, typer.Option(help="Time to reduce a byte.")] = "0.1ns",
+    local_alpha: Annotated[str, typer.Option(help="Time to start a message inside a host of a hierarchy.")] = "2us",
+    local_bandwidth: Annotated[str, typer.Option(help="Inside a host of a hierarchy.")] = "100Gbit",
+    hop: Annotated[str, typer.Option(help="Time that each shared link adds to a message.")] = "0s",
+    oversubscription: Annotated[
+        float, typer.Option(help="Of a fat-tree: so many times fewer links up, per level.")
+    ] = 1.0,
+    slow_link: Annotated[list[str] | None, typer.Option(help="'host 3 up=4': this link takes 4 times as long.")] = None,
+    segment: Annotated[str | None, typer.Option(help="64KiB: messages are passed on while they arrive.")] = None,
+    fair: Annotated[bool, typer.Option("--fair", help="Messages share links alike, as in TCP or SimGrid.")] = False,
+    svg: Annotated[Path | None, typer.Option(help="Draw space and time.", metavar="FILE")] = None,
+    heat: Annotated[Path | None, typer.Option(help="Draw how busy links were.", metavar="FILE")] = None,
+    trace: Annotated[Path | None, typer.Option(help="Write a trace for Perfetto.", metavar="FILE")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Simulate a collective on a topology: how long it takes, why, and which link is the bottleneck."""
+    _check(collective, ranks, root, mode)
+    nbytes = parse_bytes(size)
+    joined = _slowed(topology(on, ranks, oversubscription=oversubscription), slow_link or [])
+    machine = _machine(joined, (alpha, bandwidth), (local_alpha, local_bandwidth), parse_seconds(gamma))
+    stragglers = dict(map(parse_straggler, straggler or []))
+    options: dict[str, Any] = {"hop": parse_seconds(hop), "stragglers": stragglers}
+    if in_network_reduction:
+        if algorithm or fail or svg or trace:
+            raise ConfigError(
+                "--in-network-reduction has no schedule: leave --algorithm, --fail, --svg and --trace out"
+            )
+        outcome = simulate_in_network(collective, nbytes, Setting(machine, joined, **options), mode=mode)
+        _finish(outcome, None, heat, None, as_json=as_json)
+        return
+    if mode == "lockstep" and (svg or trace):
+        raise ConfigError("--svg and --trace show flows; leave --mode lockstep out, or use `unisono explain --svg`")
+    if algorithm is not None:
+        chosen, parameters = parse_algorithm(collective, algorithm)
+        schedule = schedule_for(chosen, nbytes, machine, joined, root, **parameters)
+    else:
+        found, left_out = candidates(collective, nbytes, machine, joined, root, **options)
+        schedule = found[0][0]
+        if not as_json:
+            show_candidates(found, left_out)
+    failing = None if fail is None else parse_failure(fail)
+    options |= {"segment": None if segment is None else parse_bytes(segment), "fair": fair}
+    record = svg is not None or trace is not None
+    outcome = simulate(schedule, nbytes, machine, joined, mode=mode, fail=failing, record=record, **options)
+    _finish(outcome, svg, heat, trace, as_json=as_json)
+
+
+def _check(collective: str, ranks: int, root: int, mode: str) -> None:
+    kind = catalog.collective_named(collective)
+    if not 1 <= ranks <= MOST_RANKS:
+        raise ConfigError(
+            f"--ranks {ranks}: there are 1 to {MOST_RANKS} ranks; the nearest is {clamp(ranks, 1, MOST_RANKS)}"
+        )
+    if not 0 <= root < ranks:
+        nearest = clamp(root, 0, ranks - 1)
+        raise ConfigError(f"--root {root}: {ranks} ranks are numbered 0 to {ranks - 1}; the nearest is {nearest}")
+    if root and not kind.rooted:
+        raise ConfigError(f"--root {root}: {collective} has no root; leave it out")
+    if mode not in MODES:
+        raise ConfigError(f"--mode {mode}: there are: {', '.join(MODES)}")
+
+
+def _slowed(joined: Topology, slow_links: list[str]) -> Topology:
+    for name, factor in map(parse_slow_link, slow_links):
+        joined = joined.with_slow_link(name, factor)
+    return joined
+
+
+def _machine(joined: Topology, link: tuple[str, str], local: tuple[str, str], gamma: float) -> Machine:
+    outside = Link(parse_seconds(link[0]), 1 / parse_bandwidth(link[1]))
+    inside = Link(parse_seconds(local[0]), 1 / parse_bandwidth(local[1]))
+    if not joined.name.startswith("hierarchy"):
+        return Machine(outside, gamma)
+    hosts, ranks = map(int, joined.name.partition(":")[2].split("x"))
+    return Machine(outside, gamma, local=inside, hosts=(ranks,) * hosts)
+
+
+def _finish(outcome: Outcome, svg: Path | None, heat: Path | None, trace: Path | None, *, as_json: bool) -> None:
+    for path, draw in ((svg, draw_flights), (heat, draw_heat), (trace, chrome_trace)):
+        if path is not None:
+            _write(path, draw(outcome))
+    if as_json:
+        print(json.dumps(fields(outcome), indent=2))
+    else:
+        show(outcome)
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"cannot write {path}: {error.strerror}") from error

@@ -1,0 +1,5 @@
+"""How far training scales: time per step, efficiency and cost over the number of hosts, before any is bought."""
+
+from .forecast import Plan, plan
+
+__all__ = ["Plan", "plan"]
