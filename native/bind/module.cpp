@@ -41,4 +41,5 @@ NB_MODULE(_native, module) {
     unisono::bind::executor(module);
     unisono::bind::shortcuts(module);
     unisono::bind::method(module);
+    unisono::bind::engine(module);
 }

@@ -34,6 +34,7 @@ bool Crew::hire() {
         Member& member = members_[static_cast<std::size_t>(i)];
         if (member.taken) continue;
         member.taken = true;
+        member.number = i;
         ++hired_;
         used_ = std::max(used_.load(), i + 1);
         std::thread([this, keep, &member]() mutable {

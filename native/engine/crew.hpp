@@ -37,6 +37,9 @@ class Crew {
     /// It may run now. `next_here` if this thread will look for work at once: then nobody is woken for it.
     void submit(Operation& operation, bool next_here);
 
+    /// From 0 up; -1 for one that is not in a crew.
+    static int number_of_this_thread() { return this_member == nullptr ? -1 : this_member->number; }
+
     /// There is something to tidy up.
     void nudge() { sleepers_.wake_one(); }
 
@@ -62,6 +65,7 @@ class Crew {
     struct Member {
         Deque deque;
         bool taken = false;
+        int number = 0;
     };
 
     bool hire();

@@ -29,7 +29,8 @@ const Mark the_mark;
 const Heal the_healing;
 
 FailurePtr cancellation(const Operation& operation) {
-    return std::make_shared<Failure>(Failure{operation.serial, nullptr, nullptr, true});
+    return std::make_shared<Failure>(
+        Failure{operation.serial, nullptr, nullptr, true, operation.body->name(), operation.site});
 }
 
 Waiter* over() {
@@ -61,7 +62,7 @@ Variable& Engine::variable(std::string name) {
     origin_.require("this engine");
     const std::lock_guard lock(pushing_);
     const auto number = ++variables_;
-    if (name.empty()) name = "v" + std::to_string(number);
+    if (name.empty()) name.append("v").append(std::to_string(number));
     return *new Variable(std::move(name), number);
 }
 
@@ -169,7 +170,10 @@ void Engine::execute(Operation& operation) {
         finish(operation, cancellation(operation), true);
         return;
     }
-    if (operation.record != nullptr) operation.record->begun = now();
+    if (operation.record != nullptr) {
+        operation.record->thread = Crew::number_of_this_thread();
+        operation.record->begun = now();
+    }
     auto* const engine_before = std::exchange(engine_of_this_thread, this);
     auto* const operation_before = std::exchange(operation_of_this_thread, &operation);
     operation.body->run(*this, operation);
@@ -265,9 +269,13 @@ Operation& Engine::mark(std::span<const Use> uses) { return push({.body = &the_m
 
 Operation& Engine::heal(std::span<const Use> uses) { return push({.body = &the_healing, .uses = uses}); }
 
-bool Engine::close(std::chrono::steady_clock::time_point until) {
+void Engine::stop() {
     closed_ = true;
     crew_.stop();
+}
+
+bool Engine::close(std::chrono::steady_clock::time_point until) {
+    stop();
     return crew_.gone_by(until);
 }
 

@@ -97,6 +97,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
     void abandon() { abandoned_ = true; }
     /// Threads end when nothing is under way. Says whether they have, in that time.
     bool close(std::chrono::steady_clock::time_point until);
+    void stop();
     bool closed() const { return closed_; }
 
     struct Live {

@@ -41,6 +41,8 @@ struct Failure {
     std::exception_ptr thrown;    // natively
     std::shared_ptr<void> error;  // or as the interpreter has it
     bool cancelled = false;
+    std::string name = {};  // of that operation
+    std::uint32_t site = 0;
 };
 using FailurePtr = std::shared_ptr<const Failure>;
 

@@ -1,0 +1,54 @@
+#include "bind/engine_token.hpp"
+
+#include "bind/bind.hpp"
+#include "bind/interpreter.hpp"
+
+namespace nb = nanobind;
+
+namespace unisono::bind {
+
+using engine::Failure;
+using engine::FailurePtr;
+
+namespace {
+
+FailurePtr failure_of(const engine::Operation& operation, const nb::object& error, bool cancelled) {
+    return std::make_shared<Failure>(Failure{operation.serial, nullptr, cancelled ? nullptr : kept(error.inc_ref().ptr()),
+                                             cancelled, name_of(operation), operation.site});
+}
+
+}  // namespace
+
+Token::~Token() {
+    if (!called_.exchange(true) && !interpreter_ends()) {
+        const nb::object error = nb::module_::import_("unisono.engine.words").attr("dropped")();
+        engine_->finish(*operation_, failure_of(*operation_, error, false));
+    }
+    engine_->forget(*operation_);
+}
+
+bool Token::complete(nb::handle result) {
+    if (called_.exchange(true)) return false;
+    operation_->result = result.inc_ref().ptr();
+    engine_->finish(*operation_, nullptr);
+    return true;
+}
+
+bool Token::fail(FailurePtr failure) {
+    if (called_.exchange(true)) return false;
+    engine_->finish(*operation_, std::move(failure));
+    return true;
+}
+
+void tokens(nb::module_& module) {
+    nb::class_<Token>(module, "Token", "Completes an operation, from any thread, once.")
+        .def("complete", &Token::complete, nb::arg("result").none(), "False if it was completed before.")
+        .def(
+            "fail",
+            [](Token& self, const nb::object& error, bool cancelled) {
+                return self.fail(failure_of(self.operation(), error, cancelled));
+            },
+            nb::arg("error"), nb::arg("cancelled") = false, "The same, with an exception.");
+}
+
+}  // namespace unisono::bind

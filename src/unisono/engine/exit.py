@@ -1,0 +1,29 @@
+"""Engines when the interpreter ends: what runs may end, what has not begun does not."""
+
+from __future__ import annotations
+
+import atexit
+from typing import TYPE_CHECKING
+from weakref import WeakSet
+
+if TYPE_CHECKING:
+    from .._native import EngineCore
+
+SECONDS_TO_STOP = 5.0
+
+_engines: WeakSet[EngineCore] = WeakSet()
+
+
+def stop_at_exit(engine: EngineCore) -> None:
+    _engines.add(engine)
+
+
+@atexit.register
+def _stop_all() -> None:
+    engines = [engine for engine in _engines if not engine.closed]
+    for engine in engines:
+        engine.abandon()
+    if not all([engine.shut(SECONDS_TO_STOP) for engine in engines]):
+        from .._native import expect_leaks
+
+        expect_leaks()  # what runs for ever is never let go of
