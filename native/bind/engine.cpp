@@ -38,8 +38,8 @@ PyMethodDef methods[] = {
 
 PyType_Slot slots[] = {{Py_tp_methods, methods}, {0, nullptr}};
 
-void make(PyEngine* self, int threads, bool logs, std::string ours) {
-    auto python = std::make_unique<Python>();
+void make(PyEngine* self, int threads, bool logs, std::string ours, nb::handle errors) {
+    auto python = std::make_unique<Python>(errors);
     auto* const disposer = python.get();
     Engine::Options options{.threads = threads,
                             .logs = logs,
@@ -70,7 +70,7 @@ bool wait_until_idle(const PyEngine& self, std::optional<double> seconds) {
 
 nb::object take_failure(const PyEngine& self) {
     const auto failure = self.engine->take_failure();
-    return failure ? error_of(*failure, *self.lines) : nb::none();
+    return failure ? error_of(*failure, *self.lines, python_of(*self.engine).errors()) : nb::none();
 }
 
 bool close(const PyEngine& self, double seconds) {
@@ -178,7 +178,7 @@ void engine(nb::module_& module) {
     make_handle_type(module);
     nb::class_<PyEngine>(module, "EngineCore", nb::is_weak_referenceable(), nb::type_slots(slots),
                          "Queues of variables, and threads that run operations.")
-        .def("__init__", &make, nb::arg("threads"), nb::arg("logs"), nb::arg("ours"))
+        .def("__init__", &make, nb::arg("threads"), nb::arg("logs"), nb::arg("ours"), nb::arg("errors"))
         .def(
             "make_variable",
             [](const PyEngine& self, std::string name) {

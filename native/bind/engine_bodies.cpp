@@ -20,15 +20,16 @@ namespace {
 PyObject* callable_of(const Operation& operation) { return static_cast<PyObject*>(operation.subject); }
 
 /// Of the exception that is set.
-FailurePtr failure_of(const Operation& operation) {
+FailurePtr failure_of(Engine& engine, const Operation& operation) {
     PyObject *kind = nullptr, *value = nullptr, *trace = nullptr;
     PyErr_Fetch(&kind, &value, &trace);
     PyErr_NormalizeException(&kind, &value, &trace);
     if (trace != nullptr) PyException_SetTraceback(value, trace);
     Py_XDECREF(kind);
     Py_XDECREF(trace);
-    return std::make_shared<Failure>(
-        Failure{operation.serial, nullptr, kept(value), false, name_of(operation), operation.site});
+    return std::make_shared<Failure>(Failure{operation.serial, nullptr,
+                                             python_of(engine).keep(operation.serial, nb::steal(value)), false,
+                                             name_of(operation), operation.site});
 }
 
 /// No handler for all exceptions, and nothing with a destructor, around calls of Python: the thread may be
@@ -45,7 +46,7 @@ class FunctionBody final : public Body {
   private:
     static void end_call(Engine& engine, Operation& operation, PyObject* result) {
         FailurePtr failure;
-        if (result == nullptr) failure = failure_of(operation);
+        if (result == nullptr) failure = failure_of(engine, operation);
         if (operation.references.load(std::memory_order_relaxed) == 1) {  // nobody asks
             Py_CLEAR(result);
         } else if (operation.title == nullptr && PyFunction_Check(callable_of(operation))) {
@@ -62,8 +63,9 @@ class AsynchronousBody final : public Body {
     void run(Engine& engine, Operation& operation) const override {
         PyObject* const token = make_token(engine, operation);
         PyObject* const result = token == nullptr ? nullptr : PyObject_CallOneArg(callable_of(operation), token);
-        if (result == nullptr) fail_token(token);
+        if (result == nullptr) fail_token(engine, token);
         Py_XDECREF(result);
+        Py_DECREF(static_cast<PyObject*>(std::exchange(operation.subject, nullptr)));  // and what it captures
         Py_XDECREF(token);
     }
     bool needs_interpreter() const override { return true; }
@@ -71,9 +73,9 @@ class AsynchronousBody final : public Body {
 
   private:
     /// With the exception that is set.
-    static void fail_token(PyObject* token) {
+    static void fail_token(Engine& engine, PyObject* token) {
         auto* const raised = nb::inst_ptr<Token>(token);
-        raised->fail(failure_of(raised->operation()));
+        raised->fail(failure_of(engine, raised->operation()));
     }
     static PyObject* make_token(Engine& engine, Operation& operation) {
         return nb::cast(new Token(engine.shared_from_this(), operation), nb::rv_policy::take_ownership)
@@ -144,12 +146,12 @@ void raise(const nb::object& error) {
     throw nb::python_error();
 }
 
-nb::object error_of(const Failure& failure, const Lines& lines) {
+nb::object error_of(const Failure& failure, const Lines& lines, nb::handle errors) {
     const auto place = "operation " + failure.name + ", pushed at " + lines.name(failure.site);
     const nb::object words = nb::module_::import_("unisono.engine.words");
     if (failure.cancelled) return words.attr("cancelled")(place);
     if (failure.error) {
-        const nb::object error = nb::borrow(static_cast<Kept*>(failure.error.get())->object);
+        const nb::object error = errors[nb::int_(failure.serial)];
         return words.attr("failed")(words.attr("placed")(error, place));
     }
     try {

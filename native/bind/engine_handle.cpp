@@ -23,6 +23,7 @@ struct Handle {
     Operation* operation;
     std::shared_ptr<engine::Engine> engine;
     std::shared_ptr<Lines> lines;
+    PyObject* errors;
 };
 
 PyTypeObject* the_type = nullptr;
@@ -31,13 +32,36 @@ Handle& cast(PyObject* self) { return *reinterpret_cast<Handle*>(self); }
 
 void destroy(PyObject* self) {
     PyTypeObject* const type = Py_TYPE(self);
+    PyObject_GC_UnTrack(self);
     if (cast(self).weak != nullptr) PyObject_ClearWeakRefs(self);
     auto& handle = cast(self);
     handle.engine->forget(*handle.operation);
     std::destroy_at(&handle.engine);
     std::destroy_at(&handle.lines);
+    Py_CLEAR(handle.errors);
     type->tp_free(self);
     Py_DECREF(type);
+}
+
+/// What an operation has belongs to its handle, if that is all who knows of it.
+bool owns(const Handle& handle) { return handle.operation->is_over() && handle.operation->references.load() == 1; }
+
+int visit(PyObject* self, visitproc visit, void* arg) {
+    auto& handle = cast(self);
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(handle.errors);
+    if (!owns(handle)) return 0;
+    Py_VISIT(static_cast<PyObject*>(handle.operation->result));
+    Py_VISIT(static_cast<PyObject*>(handle.operation->subject));  // if it never ran
+    return 0;
+}
+
+int clear(PyObject* self) {
+    auto& handle = cast(self);
+    if (!owns(handle)) return 0;
+    Py_XDECREF(static_cast<PyObject*>(std::exchange(handle.operation->result, nullptr)));
+    Py_XDECREF(static_cast<PyObject*>(std::exchange(handle.operation->subject, nullptr)));
+    return 0;
 }
 
 template <class Function>
@@ -66,7 +90,7 @@ PyObject* wait(PyObject* self, PyObject* const* values, Py_ssize_t count, PyObje
         if (!wait_for(*handle.engine, *handle.operation, count + named == 0 ? Py_None : values[0]))
             raise(nb::module_::import_("unisono.engine.words").attr("late")(description(handle), nb::handle(values[0])));
         if (const auto failure = handle.operation->failure) {
-            auto error = error_of(*failure, *handle.lines);
+            auto error = error_of(*failure, *handle.lines, handle.errors);
             raise(error);
         }
         auto* const result = static_cast<PyObject*>(handle.operation->result);
@@ -78,7 +102,7 @@ PyObject* exception(PyObject* self, PyObject*) {
     return raising([&] {
         auto& handle = cast(self);
         if (!handle.operation->is_over() || !handle.operation->failure) return Py_NewRef(Py_None);
-        return error_of(*handle.operation->failure, *handle.lines).release().ptr();
+        return error_of(*handle.operation->failure, *handle.lines, handle.errors).release().ptr();
     });
 }
 
@@ -138,6 +162,7 @@ PyMemberDef members[] = {
 PyType_Slot slots[] = {
     {Py_tp_dealloc, reinterpret_cast<void*>(&destroy)}, {Py_tp_methods, methods},
     {Py_tp_getset, properties},                         {Py_tp_members, members},
+    {Py_tp_traverse, reinterpret_cast<void*>(&visit)},  {Py_tp_clear, reinterpret_cast<void*>(&clear)},
     {Py_tp_repr, reinterpret_cast<void*>(&represent)},
     {Py_tp_doc, const_cast<char*>("An operation that was pushed.")},
     {0, nullptr},
@@ -147,22 +172,26 @@ PyType_Spec spec{
     .name = "unisono._native.Operation",
     .basicsize = sizeof(Handle),
     .itemsize = 0,
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_HAVE_GC,
     .slots = slots,
 };
 
 }  // namespace
 
 PyObject* handle_of(const PyEngine& engine, Operation& operation) {
-    auto* const self = the_type->tp_alloc(the_type, 0);
-    if (self == nullptr) {
+    auto* const made = PyObject_GC_New(Handle, the_type);
+    if (made == nullptr) {
         engine.engine->forget(operation);
         return nullptr;
     }
-    auto& handle = cast(self);
+    auto& handle = *made;
+    auto* const self = reinterpret_cast<PyObject*>(made);
+    handle.weak = nullptr;
+    handle.errors = python_of(*engine.engine).errors().release().ptr();
     handle.operation = &operation;
     new (&handle.engine) std::shared_ptr<engine::Engine>(engine.engine);
     new (&handle.lines) std::shared_ptr<Lines>(engine.lines);
+    PyObject_GC_Track(self);
     return self;
 }
 

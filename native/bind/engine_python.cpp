@@ -28,9 +28,25 @@ void let_go(Operation& operation) {
 
 }  // namespace
 
-std::shared_ptr<void> kept(PyObject* object) {
-    return {new Kept{object}, [](Kept* each) { dropped.put(*each); }};
+Python::Python(nb::handle errors) : errors_(PyWeakref_NewRef(errors.ptr(), nullptr)) {
+    if (errors_ == nullptr) throw nb::python_error();
 }
+
+Python::~Python() {
+    if (interpreter_ends()) return;
+    const nb::gil_scoped_acquire gil;
+    Py_DECREF(errors_);
+}
+
+nb::object Python::errors() const { return nb::borrow(PyWeakref_GetObject(errors_)); }
+
+std::shared_ptr<void> Python::keep(std::uint64_t serial, nb::object error) const {
+    const auto dictionary = errors();
+    if (!dictionary.is_none()) dictionary[nb::int_(serial)] = error;
+    return {new Kept{Py_NewRef(errors_), serial}, [](Kept* each) { dropped.put(*each); }};
+}
+
+Python& python_of(Engine& engine) { return static_cast<Python&>(*engine.interpreter()); }
 
 /// Python ends a thread that comes after the end of the interpreter by unwinding it, through frames of ours.
 /// Such a thread stays here.
@@ -58,7 +74,9 @@ bool Python::is_tidy() const { return disposed_.empty() && dropped.empty(); }
 void Python::tidy() {
     for (auto* each = dropped.take_all(); each != nullptr;) {
         const std::unique_ptr<Kept> now(std::exchange(each, each->next));
-        Py_DECREF(now->object);
+        const nb::object errors = nb::borrow(PyWeakref_GetObject(now->errors));
+        if (!errors.is_none()) errors.attr("pop")(now->serial, nb::none());
+        Py_DECREF(now->errors);
     }
     for (auto* each = disposed_.take_all(); each != nullptr;) {
         Operation& operation = *std::exchange(each, each->next);

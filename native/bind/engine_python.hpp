@@ -11,29 +11,40 @@
 
 namespace unisono::bind {
 
-/// Python objects that operations had, until somebody who holds the interpreter lets go of them: that runs
-/// programs, so no lock of ours may be held meanwhile.
+/// Exceptions of operations are in a dictionary of Python's, which the engine and the handles share, so that
+/// its garbage collector sees them: they know frames, which know handles. This is one of them; when nobody
+/// knows of its failure any more, somebody who holds the interpreter lets go of it.
 struct Kept {
-    PyObject* object;
+    PyObject* errors;  // a weak reference to the dictionary
+    std::uint64_t serial;
     Kept* next = nullptr;
 };
-
-/// For a `Failure`. Takes over the reference.
-std::shared_ptr<void> kept(PyObject* object);
 
 /// How the threads of one engine use Python.
 class Python final : public engine::Interpreter {
   public:
+    /// Exceptions by the serial numbers of operations, in a dictionary that can be referred to weakly.
+    explicit Python(nanobind::handle errors);
+    Python(const Python&) = delete;
+    Python& operator=(const Python&) = delete;
+    ~Python() override;
+
     void enter() override;
     void leave() override;
     void forget_thread() override;
     void tidy() override;
     bool is_tidy() const override;
 
-    /// Whether it may be disposed of here, or has to wait for `tidy`.
+    /// Here, or later if this thread does not hold the interpreter.
     void dispose(engine::Engine& engine, engine::Operation& operation);
 
+    /// The dictionary, or nothing if it is gone.
+    nanobind::object errors() const;
+    /// For a `Failure` of that operation.
+    std::shared_ptr<void> keep(std::uint64_t serial, nanobind::object error) const;
+
   private:
+    PyObject* errors_;
     engine::Stack<engine::Operation> disposed_;
     engine::Engine* engine_ = nullptr;
 };
@@ -108,7 +119,8 @@ const engine::Body& nothing_body();
 std::string name_of(const engine::Operation& operation);
 
 /// The error that a failure is raised as.
-nanobind::object error_of(const engine::Failure& failure, const Lines& lines);
+nanobind::object error_of(const engine::Failure& failure, const Lines& lines, nanobind::handle errors);
+Python& python_of(engine::Engine& engine);
 [[noreturn]] void raise(const nanobind::object& error);
 [[noreturn]] void raise_config(const std::string& text);
 

@@ -12,9 +12,11 @@ using engine::FailurePtr;
 
 namespace {
 
-FailurePtr failure_of(const engine::Operation& operation, const nb::object& error, bool cancelled) {
-    return std::make_shared<Failure>(Failure{operation.serial, nullptr, cancelled ? nullptr : kept(error.inc_ref().ptr()),
-                                             cancelled, name_of(operation), operation.site});
+FailurePtr failure_of(engine::Engine& engine, const engine::Operation& operation, const nb::object& error,
+                      bool cancelled) {
+    auto kept = cancelled ? nullptr : python_of(engine).keep(operation.serial, error);
+    return std::make_shared<Failure>(
+        Failure{operation.serial, nullptr, std::move(kept), cancelled, name_of(operation), operation.site});
 }
 
 }  // namespace
@@ -22,7 +24,7 @@ FailurePtr failure_of(const engine::Operation& operation, const nb::object& erro
 Token::~Token() {
     if (!called_.exchange(true) && !interpreter_ends()) {
         const nb::object error = nb::module_::import_("unisono.engine.words").attr("dropped")();
-        engine_->finish(*operation_, failure_of(*operation_, error, false));
+        engine_->finish(*operation_, failure_of(*engine_, *operation_, error, false));
     }
     engine_->forget(*operation_);
 }
@@ -46,7 +48,7 @@ void tokens(nb::module_& module) {
         .def(
             "fail",
             [](Token& self, const nb::object& error, bool cancelled) {
-                return self.fail(failure_of(self.operation(), error, cancelled));
+                return self.fail(failure_of(self.engine(), self.operation(), error, cancelled));
             },
             nb::arg("error"), nb::arg("cancelled") = false, "The same, with an exception.");
 }

@@ -24,6 +24,7 @@ class Token {
     bool complete(nanobind::handle result);
     bool fail(engine::FailurePtr failure);
 
+    engine::Engine& engine() const { return *engine_; }
     engine::Operation& operation() const { return *operation_; }
 
   private:

@@ -16,6 +16,7 @@ from ..errors import ConfigError, DeadlineExceeded
 from . import exit
 from .completion import Completion, begin
 from .tags import Tags
+from .words import Errors
 
 Data = Any
 """A variable, or what is tagged with one."""
@@ -34,7 +35,8 @@ class Engine(EngineCore):
         count = whole(os.cpu_count() or 1 if threads is None else threads, "threads")
         if not 1 <= count <= MOST_THREADS:
             raise ConfigError(f"threads={count}: an engine has from 1 to {MOST_THREADS}")
-        super().__init__(count, log, PACKAGE)
+        self._errors = Errors()
+        super().__init__(count, log, PACKAGE, self._errors)
         self.threads = count
         self._logs = log
         self._tags: Tags[Variable] = Tags()

@@ -10,6 +10,10 @@ from ..errors import DeadlineExceeded, UnisonoError
 _FIRST_TRACEBACK = "_unisono_traceback"
 
 
+class Errors(dict[int, BaseException]):
+    """What operations raised, by their serial numbers, as long as somebody may be told of it."""
+
+
 def placed(error: BaseException, place: str) -> BaseException:
     """What an operation raised, with the place of its push."""
     note = f"in {place}"
