@@ -145,6 +145,7 @@ void parts(nb::module_& module) {
                            "Something that operations read and write.")
         .def_prop_ro("name", [](const PyVariable& self) { return self.variable->name(); })
         .def_prop_ro("number", [](const PyVariable& self) { return self.variable->number(); })
+        .def_prop_ro("is_named", [](const PyVariable& self) { return self.variable->is_named(); })
         .def_prop_ro("deleted", [](const PyVariable& self) { return self.variable->deleted.load(); })
         .def(
             "delete", [](const PyVariable& self) { self.variable->deleted = true; },

@@ -61,6 +61,7 @@ class FunctionBody final : public Body {
 class AsynchronousBody final : public Body {
   public:
     void run(Engine& engine, Operation& operation) const override {
+        if (operation.result_is_call) return conclude(engine, operation);
         PyObject* const token = make_token(engine, operation);
         PyObject* const result = token == nullptr ? nullptr : PyObject_CallOneArg(callable_of(operation), token);
         if (result == nullptr) fail_token(engine, token);
@@ -72,6 +73,18 @@ class AsynchronousBody final : public Body {
     const char* name() const override { return "asynchronous"; }
 
   private:
+    /// A call that it has started has failed: of what, Python has to say.
+    static void conclude(Engine& engine, Operation& operation) {
+        PyObject* const result = PyObject_CallNoArgs(static_cast<PyObject*>(operation.result));
+        end_conclusion(engine, operation, result);
+    }
+    static void end_conclusion(Engine& engine, Operation& operation, PyObject* result) {
+        FailurePtr failure;
+        if (result == nullptr) failure = failure_of(engine, operation);
+        operation.result_is_call = false;
+        Py_XDECREF(static_cast<PyObject*>(std::exchange(operation.result, result)));
+        engine.finish(operation, std::move(failure), true);
+    }
     /// With the exception that is set.
     static void fail_token(Engine& engine, PyObject* token) {
         auto* const raised = nb::inst_ptr<Token>(token);

@@ -94,6 +94,7 @@ PyObject* wait(PyObject* self, PyObject* const* values, Py_ssize_t count, PyObje
             raise(error);
         }
         auto* const result = static_cast<PyObject*>(handle.operation->result);
+        if (handle.operation->result_is_call) return PyObject_CallNoArgs(result);
         return Py_NewRef(result == nullptr ? Py_None : result);
     });
 }

@@ -1,6 +1,7 @@
 #include "bind/engine_token.hpp"
 
 #include "bind/bind.hpp"
+#include "bind/held.hpp"
 #include "bind/interpreter.hpp"
 
 namespace nb = nanobind;
@@ -42,9 +43,30 @@ bool Token::fail(FailurePtr failure) {
     return true;
 }
 
+bool Token::complete_with(Ticket& ticket, nb::handle outcome) {
+    if (called_.exchange(true)) return false;
+    operation_->result = outcome.inc_ref().ptr();
+    operation_->result_is_call = true;
+    engine_->remember(*operation_);
+    ticket.then([engine = engine_, operation = operation_](bool succeeded) {
+        if (succeeded)
+            engine->finish(*operation, nullptr);
+        else
+            engine->resume(*operation);
+        engine->forget(*operation);
+    });
+    return true;
+}
+
 void tokens(nb::module_& module) {
     nb::class_<Token>(module, "Token", "Completes an operation, from any thread, once.")
         .def("complete", &Token::complete, nb::arg("result").none(), "False if it was completed before.")
+        .def(
+            "complete_with",
+            [](Token& self, const Held<Ticket>& ticket, nb::handle outcome) {
+                return self.complete_with(*ticket.value, outcome);
+            },
+            nb::arg("ticket"), nb::arg("outcome"), "When a call ends; who asks for the result calls this.")
         .def(
             "fail",
             [](Token& self, const nb::object& error, bool cancelled) {

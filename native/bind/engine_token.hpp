@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "bind/engine_python.hpp"
+#include "execute/queue.hpp"
 
 namespace unisono::bind {
 
@@ -23,6 +24,9 @@ class Token {
     /// False if it was completed before.
     bool complete(nanobind::handle result);
     bool fail(engine::FailurePtr failure);
+    /// When the call ends, without the interpreter. `outcome` is called by who asks for the result, or if the
+    /// call failed, by a thread of the engine.
+    bool complete_with(Ticket& ticket, nanobind::handle outcome);
 
     engine::Engine& engine() const { return *engine_; }
     engine::Operation& operation() const { return *operation_; }

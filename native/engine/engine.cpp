@@ -61,9 +61,7 @@ Engine::~Engine() { bury(); }
 Variable& Engine::variable(std::string name) {
     origin_.require("this engine");
     const std::lock_guard lock(pushing_);
-    const auto number = ++variables_;
-    if (name.empty()) name.append("v").append(std::to_string(number));
-    return *new Variable(std::move(name), number);
+    return *new Variable(std::move(name), ++variables_);
 }
 
 void Engine::forget(Variable& variable) {
@@ -108,6 +106,7 @@ void Engine::fill(Operation& operation, const Order& order) {
     operation.result = nullptr;
     operation.record = nullptr;
     operation.has_lanes = false;
+    operation.result_is_call = false;
     operation.waiters.store(nullptr, std::memory_order_relaxed);
     operation.count = static_cast<std::uint32_t>(order.uses.size());
     operation.many = operation.count > Operation::places ? std::make_unique<Access[]>(operation.count) : nullptr;
@@ -166,11 +165,12 @@ void Engine::granted(Operation& operation, Turned& turned) {
 }
 
 void Engine::execute(Operation& operation) {
-    if (abandoned_ ? operation.cancel() || operation.state == State::cancelled : !operation.begin()) {
+    const bool resumes = operation.state.load(std::memory_order_acquire) == State::running;
+    if (!resumes && (abandoned_ ? operation.cancel() || operation.state == State::cancelled : !operation.begin())) {
         finish(operation, cancellation(operation), true);
         return;
     }
-    if (operation.record != nullptr) {
+    if (operation.record != nullptr && !resumes) {
         operation.record->thread = Crew::number_of_this_thread();
         operation.record->begun = now();
     }
@@ -179,6 +179,13 @@ void Engine::execute(Operation& operation) {
     operation.body->run(*this, operation);
     engine_of_this_thread = engine_before;
     operation_of_this_thread = operation_before;
+}
+
+void Engine::resume(Operation& operation) {
+    if (closed_)
+        finish(operation, cancellation(operation));
+    else
+        crew_.submit(operation, false);
 }
 
 Operation* Engine::current() const {

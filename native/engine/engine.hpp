@@ -65,6 +65,9 @@ class Engine : public std::enable_shared_from_this<Engine> {
     /// nothing else before it looks for work.
     void finish(Operation& operation, FailurePtr failure, bool last_act = false);
 
+    /// Has the body of an operation that has begun run once more, by a thread of the crew.
+    void resume(Operation& operation);
+
     /// False if it has begun or is over.
     bool cancel(Operation& operation) { return operation.cancel(); }
 

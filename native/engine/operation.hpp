@@ -95,6 +95,7 @@ struct Operation {
     std::uint32_t count = 0;  // of accesses
     std::uint32_t demand_count = 0;
     bool has_lanes = false;
+    bool result_is_call = false;  // to be called for the result
     std::uint64_t serial = 0;
     const Body* body = nullptr;
     void* subject = nullptr;  // these belong to the body; with the interpreter's lock, if it needs that

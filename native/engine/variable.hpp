@@ -13,7 +13,10 @@ namespace unisono::engine {
 /// that mutates, or to a run of neighbours in that order which all read, or all accumulate.
 class Variable {
   public:
-    Variable(std::string name, std::uint64_t number) : name_(std::move(name)), number_(number) {}
+    /// Without a name, it is called by its number.
+    Variable(std::string name, std::uint64_t number) : name_(std::move(name)), number_(number), is_named_(!name_.empty()) {
+        if (!is_named_) name_.append("v").append(std::to_string(number));
+    }
 
     /// True if it is granted at once.
     bool append(Access& access);
@@ -29,6 +32,7 @@ class Variable {
 
     const std::string& name() const { return name_; }
     std::uint64_t number() const { return number_; }
+    bool is_named() const { return is_named_; }
 
     std::atomic<std::uint32_t> references = 1;
     std::atomic<bool> deleted = false;
@@ -47,6 +51,7 @@ class Variable {
     FailurePtr before_run_;  // as it was before the run of those that accumulate: they do not see each other's
     std::string name_;
     std::uint64_t number_;
+    bool is_named_;
     std::shared_ptr<Lane> turn_;
 };
 

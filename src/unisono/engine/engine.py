@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from time import monotonic
 from types import TracebackType
@@ -11,12 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 from .._native import EngineCore, Lane, Native, Operation, Variable, make_lane
 from ..comm.arguments import seconds, whole
+from ..comm.communicator import Communicator
 from ..comm.sites import PACKAGE
 from ..errors import ConfigError, DeadlineExceeded
 from . import exit
+from .calls import Starter, tag_of
 from .completion import Completion, begin
 from .tags import Tags
 from .words import Errors
+
+MOST_THREADS = 64
+COMMUNICATOR = "communicator"
 
 Data = Any
 """A variable, or what is tagged with one."""
@@ -86,6 +91,22 @@ class Engine(EngineCore):
         body = partial(begin, start, f"operation {title}, pushed at {self.line()}")
         return self.push(body, read, mutate, accumulate, name=title, asynchronous=True, **options)
 
+    def push_call(
+        self,
+        comm: Communicator,
+        call: str,
+        arguments: Sequence[Any],
+        options: Mapping[str, Any],
+        *uses: Sequence[Data],
+        name: str | None = None,
+        **push: Any,
+    ) -> Operation:
+        """Push a call of a communicator, as ``comm.allreduce_async(x, engine=engine)`` does."""
+        read, mutate, accumulate = ([self.variable_of(data) for data in each] for each in uses)
+        start = Starter(comm, call, arguments, options, tag_of(call, name, (read, mutate, accumulate)))
+        order = [*mutate, self.tag(comm, COMMUNICATOR)]
+        return self.push(start, read, order, accumulate, name=name or call, asynchronous=True, **push)
+
     def variable(self, name: str = "") -> Variable:
         """Something for operations to read and write. Collectives compare the names of theirs between ranks."""
         return self.make_variable(name)
@@ -106,8 +127,8 @@ class Engine(EngineCore):
         known = self._tags.get(data)
         if known is not None:
             return known
-        if hasattr(data, "allreduce_async"):
-            return self.tag(data, "communicator")
+        if isinstance(data, Communicator):
+            return self.tag(data, COMMUNICATOR)
         raise ConfigError(f"this {type(data).__name__} is no variable, and not tagged with one: engine.tag(data)")
 
     def lane(self, name: str, *, width: int | None = None, bytes: int | None = None) -> Lane:
@@ -172,6 +193,3 @@ class Engine(EngineCore):
 
     def __repr__(self) -> str:
         return f"<Engine of {self.threads} threads, {'closed' if self.closed else f'{self.outstanding} under way'}>"
-
-
-MOST_THREADS = 64

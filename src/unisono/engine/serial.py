@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, field
 from functools import partial
@@ -187,6 +187,21 @@ class SerialEngine:
         title = name or getattr(start, "__qualname__", type(start).__name__)
         body = partial(begin, start, f"operation {title}, pushed at {self._sites.name(self._sites.caller(2))}")
         return self.push(body, *uses, name=title, asynchronous=True, **options)
+
+    def push_call(
+        self,
+        comm: Any,
+        call: str,
+        arguments: Sequence[Any],
+        options: Mapping[str, Any],
+        *uses: Sequence[Any],
+        name: str | None = None,
+        **push: Any,
+    ) -> SerialOperation:
+        """Make a call of a communicator."""
+        read, mutate, accumulate = uses
+        body = partial(getattr(comm, call), *arguments, **options)
+        return self.push(body, read, [*mutate, self.tag(comm)], accumulate, name=name or call, **push)
 
     def variable(self, name: str = "") -> SerialVariable:
         """Something for operations to read and write."""
