@@ -190,7 +190,7 @@ void engine(nb::module_& module) {
         .def(
             "mark",
             [](const PyEngine& self, const std::vector<PyVariable*>& variables) {
-                return nb::steal(handle_of(self, self.engine->mark(uses(variables, Mode::read))));
+                return nb::steal(handle_of(self, self.engine->mark(uses(variables, Mode::mutate))));
             },
             nb::arg("variables"), "An operation that is through when all that was pushed on these is.")
         .def(
@@ -207,6 +207,8 @@ void engine(nb::module_& module) {
         .def(
             "abandon", [](const PyEngine& self) { self.engine->abandon(); }, "What has not begun is cancelled.")
         .def("shut", &close, nb::arg("seconds"), "The threads end; says whether they have in that time.")
+        .def_prop_ro("is_here", [](const PyEngine& self) { return self.engine->origin().is_here(); },
+                     "Is this the process that made it?")
         .def_prop_ro("closed", [](const PyEngine& self) { return self.engine->closed(); })
         .def_prop_ro("outstanding", [](const PyEngine& self) { return self.engine->outstanding(); })
         .def("line", [](const PyEngine& self) { return self.lines->name(self.lines->caller()); })

@@ -85,12 +85,21 @@ void Python::tidy() {
     }
 }
 
+void Python::end() {
+    if (is_tidy() || interpreter_ends()) return;
+    const nb::gil_scoped_acquire gil;
+    tidy();
+}
+
 void Python::dispose(Engine& engine, Operation& operation) {
     const bool has_objects = operation.subject != nullptr || operation.title != nullptr || operation.result != nullptr;
     if (has_objects && PyGILState_Check() == 0) {
         engine_ = &engine;
         disposed_.put(operation);
-        engine.crew().nudge();
+        if (engine.closed())
+            end();  // no thread is left to do it
+        else
+            engine.crew().nudge();
         return;
     }
     if (has_objects) let_go(operation);

@@ -34,6 +34,7 @@ class Python final : public engine::Interpreter {
     void forget_thread() override;
     void tidy() override;
     bool is_tidy() const override;
+    void end() override;
 
     /// Here, or later if this thread does not hold the interpreter.
     void dispose(engine::Engine& engine, engine::Operation& operation);

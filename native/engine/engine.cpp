@@ -56,7 +56,10 @@ std::shared_ptr<Engine> Engine::make(Options options) {
     return engine;
 }
 
-Engine::~Engine() { bury(); }
+Engine::~Engine() {
+    bury();
+    if (options_.interpreter) options_.interpreter->end();
+}
 
 Variable& Engine::variable(std::string name) {
     origin_.require("this engine");

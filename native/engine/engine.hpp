@@ -83,7 +83,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
     bool wait(Operation& operation, const LookUp& look_up);
     /// Until nothing is under way, from outside.
     bool wait_until_idle(const LookUp& look_up);
-    /// Waits for what was pushed so far on a variable to be through: an operation that reads it, and does nothing.
+    /// An operation that does nothing, when all that was pushed so far on these variables is through.
     Operation& mark(std::span<const Use> uses);
     /// Makes variables whole that have failed.
     Operation& heal(std::span<const Use> uses);

@@ -15,6 +15,8 @@ class Interpreter {
     /// Lets go of what operations had that are through. Inside.
     virtual void tidy() = 0;
     virtual bool is_tidy() const = 0;
+    /// For the last time, from any thread.
+    virtual void end() = 0;
 };
 
 }  // namespace unisono::engine

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from time import monotonic
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,11 @@ from ..errors import ConfigError, DeadlineExceeded
 from . import exit
 from .calls import Starter, tag_of
 from .completion import Completion, begin
+from .dependencies import Entry, Touch
+from .graph import Graph
+from .report import Report, report
 from .tags import Tags
+from .timeline import write
 from .words import Errors
 
 MOST_THREADS = 64
@@ -167,10 +172,34 @@ class Engine(EngineCore):
         operation failed that wrote them."""
         self.heal(list(dict.fromkeys(map(self.variable_of, data))))
 
+    def graph(self) -> Graph:
+        """What is under way, and what waits for what: ``print(engine.graph())`` is DOT, ``.svg()`` a picture."""
+        return Graph.of([
+            Entry(serial, name, where, tuple(Touch(*touch) for touch in touches), state)
+            for serial, name, where, touches, state in self.live()
+        ])  # fmt: skip
+
+    def history(self) -> list[Entry]:
+        """All operations of an engine that was made with ``log=True``, in the order of pushes."""
+        if not self._logs:
+            raise ConfigError("this engine keeps no log of what it ran: Engine(log=True)")
+        return [
+            Entry(serial, name, where, tuple(Touch(*touch) for touch in touches), 3 if times[3] else 2, *times)
+            for serial, name, where, touches, *times in self.log()
+        ]
+
+    def trace(self, path: str | Path) -> None:
+        """Write what ran when, with dependencies as arrows, for Perfetto and chrome://tracing. Needs ``log=True``."""
+        write(self.history(), path)
+
+    def report(self) -> Report:
+        """The critical path, and the parallelism that was achieved. Needs ``log=True``."""
+        return report(self.history())
+
     def close(self, *, cancel: bool = False) -> None:
         """Wait for all, raise what failed and nobody waited for, and end the threads. With ``cancel``, what has not
         begun is not run."""
-        if self.closed:
+        if self.closed or not self.is_here:
             return
         if cancel:
             self.abandon()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import threading
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
@@ -23,7 +24,8 @@ def _stop_all() -> None:
     engines = [engine for engine in _engines if not engine.closed]
     for engine in engines:
         engine.abandon()
-    if not all([engine.shut(SECONDS_TO_STOP) for engine in engines]):
+    is_over = all([engine.shut(SECONDS_TO_STOP) for engine in engines])
+    if not is_over or (_engines and any(thread.daemon for thread in threading.enumerate())):
         from .._native import expect_leaks
 
-        expect_leaks()  # what runs for ever is never let go of
+        expect_leaks()  # what daemon threads have, and what runs for ever, is never let go of

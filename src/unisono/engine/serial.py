@@ -238,7 +238,7 @@ class SerialEngine:
             if first:
                 raise words.failed(first.error)
         if variables := [thing for thing in data if not isinstance(thing, SerialOperation)]:
-            operations.append(self.push(lambda: None, read=variables))
+            operations.append(self.push(lambda: None, mutate=variables))
         for operation in operations:
             operation.wait(None if until is None else max(until - monotonic(), 0.0))
 
