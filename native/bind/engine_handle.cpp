@@ -64,18 +64,6 @@ int clear(PyObject* self) {
     return 0;
 }
 
-template <class Function>
-PyObject* raising(Function function) {
-    try {
-        return function();
-    } catch (nb::python_error& error) {
-        error.restore();
-    } catch (const std::exception& error) {
-        PyErr_SetString(PyExc_RuntimeError, error.what());
-    }
-    return nullptr;
-}
-
 std::string description(const Handle& handle) {
     return name_of(*handle.operation) + ", pushed at " + handle.lines->name(handle.operation->site);
 }

@@ -236,22 +236,6 @@ PyObject* push_given(PyObject* object, const Given& given) {
     return handle_of(self, operation);
 }
 
-template <class Function>
-PyObject* raising(Function function) {
-    try {
-        return function();
-    } catch (nb::python_error& error) {
-        error.restore();
-    } catch (const std::exception& error) {
-        try {
-            raise_config(error.what());  // of a forked child, mostly
-        } catch (nb::python_error& raised) {
-            raised.restore();
-        }
-    }
-    return nullptr;
-}
-
 }  // namespace
 
 PyObject* push(PyObject* self, PyObject* const* values, Py_ssize_t count, PyObject* names) {

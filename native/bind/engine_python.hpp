@@ -125,6 +125,23 @@ Python& python_of(engine::Engine& engine);
 [[noreturn]] void raise(const nanobind::object& error);
 [[noreturn]] void raise_config(const std::string& text);
 
+/// For functions that Python calls directly: what they throw is raised, that of a forked child as ConfigError.
+template <class Function>
+PyObject* raising(Function function) {
+    try {
+        return function();
+    } catch (nanobind::python_error& error) {
+        error.restore();
+    } catch (const std::exception& error) {
+        try {
+            raise_config(error.what());
+        } catch (nanobind::python_error& raised) {
+            raised.restore();
+        }
+    }
+    return nullptr;
+}
+
 /// A handle of an operation, which takes the reference over.
 PyObject* handle_of(const PyEngine& engine, engine::Operation& operation);
 PyTypeObject* handle_type();
