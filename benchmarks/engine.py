@@ -1,12 +1,12 @@
 """The dependency engine against its bars, and against ThreadPoolExecutor and Dask on the same graph, in turns.
 
-python benchmarks/engine.py [ROUNDS] [--only push|throughput|memory|overlap]
+python benchmarks/engine.py [ROUNDS] [--only push,throughput,memory,overlap]
 
 Pushes are timed while a first operation holds all variables, so that nothing runs meanwhile: that is what a push costs
-the thread that pushes. Throughput is from the first push to the end of a random graph of operations that do nothing. The
-pool gets the graph as the concurrent.futures library offers it: a task is submitted by the callback of the last one that
-it waits for. Dask (`pip install dask`) is optional: without it, its bar is not judged. The overlap needs root and iproute2,
-for two lab hosts; see benchmarks/engine_overlap.py. Run it on a quiet machine.
+the thread that pushes. Throughput is from the first push to the end of a random graph of operations that do nothing.
+The pool gets the graph as concurrent.futures offers it: a task is submitted by the callback of the last one that it
+waits for. Dask (`pip install dask`) is optional: without it, its bar is not judged. The overlap needs root and
+iproute2, for two lab hosts; see engine_overlap.py. Run it on a quiet machine.
 """
 
 from __future__ import annotations
@@ -42,7 +42,10 @@ def bar(what: str, found: Spread, limit: float, unit: str, *, at_least: bool = F
     held = found.median >= limit if at_least else found.median <= limit
     sign = "≥" if at_least else "≤"
     quartiles = f"{found.lower:.3g} – {found.upper:.3g}"
-    print(f"{'ok  ' if held else 'MISS'} {what}: {found.median:.3g}{unit} ({quartiles}), bar {sign} {limit:g}{unit}", flush=True)
+    print(
+        f"{'ok  ' if held else 'MISS'} {what}: {found.median:.3g}{unit} ({quartiles}), bar {sign} {limit:g}{unit}",
+        flush=True,
+    )
     return held
 
 
@@ -184,7 +187,9 @@ def pushes(rounds: int) -> list[bool]:
     for name, body, limit in (("native", nothing, NATIVE_PUSH), ("Python", no_op, PYTHON_PUSH)):
         for variables in (1, 2, 3):
             found = spread([push_time(body, variables) for _ in range(rounds)])
-            held.append(bar(f"push of a {name} no-op, {variables} variable{'s' * (variables > 1)}", found, limit, " µs"))
+            held.append(
+                bar(f"push of a {name} no-op, {variables} variable{'s' * (variables > 1)}", found, limit, " µs")
+            )
     found = spread([push_time(no_op, 3, bulk=True) for _ in range(rounds)])
     held.append(bar("push_all of Python no-ops, 3 variables, for each", found, PYTHON_PUSH, " µs"))
     return held
@@ -205,7 +210,9 @@ def throughput(rounds: int) -> list[bool]:
             over_dask.append(with_dask(edges) / ours)
     print(f"     Python no-ops on a random graph, end to end: {spread(own).median:.0f} thousand a second")
     print(f"     native no-ops on the same graph: {spread(native).median:.0f} thousand a second")
-    held = [bar("throughput over ThreadPoolExecutor's, the same graph", spread(over_pool), OVER_POOL, " ×", at_least=True)]
+    held = [
+        bar("throughput over ThreadPoolExecutor's, the same graph", spread(over_pool), OVER_POOL, " ×", at_least=True)
+    ]
     print(f"     over ThreadPoolExecutor's without any dependency: {spread(over_bare).median:.3g} ×")
     if has_dask:
         held.append(bar("throughput over Dask's threaded scheduler", spread(over_dask), OVER_DASK, " ×", at_least=True))
@@ -236,7 +243,8 @@ PARTS: dict[str, Callable[[int], list[bool]]] = {
 def main(arguments: list[str]) -> bool:
     only = arguments[arguments.index("--only") + 1].split(",") if "--only" in arguments else list(PARTS)
     rounds = int(arguments[0]) if arguments and arguments[0].isdigit() else ROUNDS
-    return all([held for name in only for held in PARTS[name](rounds)])
+    held = [each for name in only for each in PARTS[name](rounds)]
+    return all(held)
 
 
 if __name__ == "__main__":

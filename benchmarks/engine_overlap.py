@@ -116,7 +116,8 @@ def judge(rounds: int, bar: Callable[..., bool]) -> list[bool]:
     ratios = [turn["engine"] / max(turn["compute"], turn["reduce"]) for turn in found["sleep"]]
     products = spread([turn["engine"] / max(turn["compute"], turn["reduce"]) for turn in found["product"]])
     held = bar("backward pass over max(compute, communication), 2 hosts, 1 Gbit/s", spread(ratios), BAR, " ×")
-    print(f"     the same with matrix products: {products.median:.3g} × ({products.lower:.3g} – {products.upper:.3g}), no bar")
+    quartiles = f"{products.lower:.3g} – {products.upper:.3g}"
+    print(f"     the same with matrix products: {products.median:.3g} × ({quartiles}), no bar")
     return [held]
 
 

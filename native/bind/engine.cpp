@@ -26,8 +26,10 @@ using engine::Use;
 namespace {
 
 PyMethodDef methods[] = {
-    {"push", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&push)), METH_FASTCALL | METH_KEYWORDS,
-     "push($self, fn, read=(), mutate=(), accumulate=(), *, lane=None, bytes=None, priority=0, name=None)\n--\n\n"
+    {"push", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&push)),
+     METH_FASTCALL | METH_KEYWORDS,
+     "push($self, fn, read=(), mutate=(), accumulate=(), *, lane=None, bytes=None, priority=0, "
+     "name=None)\n--\n\n"
      "Run fn when the variables allow it, and come back at once."},
     {"push_all", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&push_all)),
      METH_FASTCALL | METH_KEYWORDS,
@@ -41,11 +43,12 @@ PyType_Slot slots[] = {{Py_tp_methods, methods}, {0, nullptr}};
 void make(PyEngine* self, int threads, bool logs, std::string ours, nb::handle errors) {
     auto python = std::make_unique<Python>(errors);
     auto* const disposer = python.get();
-    Engine::Options options{.threads = threads,
-                            .logs = logs,
-                            .interpreter = std::move(python),
-                            .dispose = [disposer](Engine& engine, engine::Operation& each) { disposer->dispose(engine, each); },
-                            .name_of = [](const engine::Operation& each) { return name_of(each); }};
+    Engine::Options options{
+        .threads = threads,
+        .logs = logs,
+        .interpreter = std::move(python),
+        .dispose = [disposer](Engine& engine, engine::Operation& each) { disposer->dispose(engine, each); },
+        .name_of = [](const engine::Operation& each) { return name_of(each); }};
     new (self) PyEngine{Engine::make(std::move(options)), std::make_shared<Lines>(std::move(ours))};
 }
 
@@ -95,17 +98,20 @@ nb::list touches(const std::vector<engine::Record::Touch>& given) {
 nb::list live(const PyEngine& self) {
     nb::list result;
     for (const auto& each : self.engine->live())
-        result.append(nb::make_tuple(each.serial, each.name, self.lines->name(each.site), touches(each.touches),
-                                     each.is_running ? 2 : each.may_run ? 1 : 0));
+        result.append(nb::make_tuple(each.serial, each.name, self.lines->name(each.site),
+                                     touches(each.touches),
+                                     each.is_running ? 2
+                                     : each.may_run  ? 1
+                                                     : 0));
     return result;
 }
 
 nb::list log(const PyEngine& self) {
     nb::list result;
     self.engine->read_log([&](const engine::Record& each) {
-        result.append(nb::make_tuple(each.serial, each.name, self.lines->name(each.site), touches(each.touches),
-                                     each.pushed, each.ready.load(), each.begun.load(), each.ended.load(),
-                                     each.thread.load(), each.failed.load()));
+        result.append(nb::make_tuple(each.serial, each.name, self.lines->name(each.site),
+                                     touches(each.touches), each.pushed, each.ready.load(), each.begun.load(),
+                                     each.ended.load(), each.thread.load(), each.failed.load()));
     });
     return result;
 }
@@ -122,8 +128,8 @@ PyNative reduce(int op, int dtype, const std::vector<std::uintptr_t>& sources, s
     for (const auto each : sources) from.push_back(reinterpret_cast<const std::byte*>(each));
     return {"reduce",
             [=] {
-                combine_many(static_cast<Op>(op), static_cast<Dtype>(dtype), reinterpret_cast<std::byte*>(to), from,
-                             elements);
+                combine_many(static_cast<Op>(op), static_cast<Dtype>(dtype), reinterpret_cast<std::byte*>(to),
+                             from, elements);
             },
             std::move(keeps)};
 }
@@ -132,12 +138,16 @@ void natives(nb::module_& module) {
     nb::class_<PyNative>(module, "Native", "Something to push that runs without the interpreter.")
         .def_ro("name", &PyNative::name)
         .def(
-            "__call__", [](const PyNative& self) { if (self.run) self.run(); }, nb::call_guard<nb::gil_scoped_release>(),
-            "Runs it here and now.");
+            "__call__",
+            [](const PyNative& self) {
+                if (self.run) self.run();
+            },
+            nb::call_guard<nb::gil_scoped_release>(), "Runs it here and now.");
     module.def("native_nothing", [] { return PyNative{"nothing", {}, nb::none()}; });
-    module.def("native_copy", &copy, nb::arg("source"), nb::arg("target"), nb::arg("bytes"), nb::arg("keeps"));
-    module.def("native_reduce", &reduce, nb::arg("op"), nb::arg("dtype"), nb::arg("sources"), nb::arg("target"),
-               nb::arg("elements"), nb::arg("keeps"));
+    module.def("native_copy", &copy, nb::arg("source"), nb::arg("target"), nb::arg("bytes"),
+               nb::arg("keeps"));
+    module.def("native_reduce", &reduce, nb::arg("op"), nb::arg("dtype"), nb::arg("sources"),
+               nb::arg("target"), nb::arg("elements"), nb::arg("keeps"));
 }
 
 void parts(nb::module_& module) {
@@ -200,21 +210,26 @@ void engine(nb::module_& module) {
             },
             nb::arg("variables"), "After what was pushed on them so far, these have not failed.")
         .def("wait_until_idle", &wait_until_idle, nb::arg("seconds").none(), "False if that took longer.")
-        .def("take_failure", &take_failure, "What failed first and was not taken yet, or None.")
+        .def("take_failure", &take_failure, nb::sig("def take_failure(self) -> BaseException | None"),
+             "What failed first and was not taken yet, or None.")
         .def(
             "inside", [](const PyEngine& self) { return self.engine->current() != nullptr; },
             "Does this thread run an operation?")
         .def(
-            "abandon", [](const PyEngine& self) { self.engine->abandon(); }, "What has not begun is cancelled.")
+            "abandon", [](const PyEngine& self) { self.engine->abandon(); },
+            "What has not begun is cancelled.")
         .def("shut", &close, nb::arg("seconds"), "The threads end; says whether they have in that time.")
-        .def_prop_ro("is_here", [](const PyEngine& self) { return self.engine->origin().is_here(); },
-                     "Is this the process that made it?")
+        .def_prop_ro(
+            "is_here", [](const PyEngine& self) { return self.engine->origin().is_here(); },
+            "Is this the process that made it?")
         .def_prop_ro("closed", [](const PyEngine& self) { return self.engine->closed(); })
         .def_prop_ro("outstanding", [](const PyEngine& self) { return self.engine->outstanding(); })
         .def("line", [](const PyEngine& self) { return self.lines->name(self.lines->caller()); })
-        .def("live", &live, "Of each operation under way: serial, name, line, touches, 0 waits 1 may run 2 runs.")
+        .def("live", &live,
+             "Of each operation under way: serial, name, line, touches, 0 waits 1 may run 2 runs.")
         .def("log", &log,
-             "Of each operation: serial, name, line, touches, when it was pushed, could run, began and ended in "
+             "Of each operation: serial, name, line, touches, when it was pushed, could run, began and ended "
+             "in "
              "nanoseconds, its thread, and whether it failed.");
 }
 

@@ -28,8 +28,8 @@ FailurePtr failure_of(Engine& engine, const Operation& operation) {
     Py_XDECREF(kind);
     Py_XDECREF(trace);
     return std::make_shared<Failure>(Failure{operation.serial, nullptr,
-                                             python_of(engine).keep(operation.serial, nb::steal(value)), false,
-                                             name_of(operation), operation.site});
+                                             python_of(engine).keep(operation.serial, nb::steal(value)),
+                                             false, name_of(operation), operation.site});
 }
 
 /// No handler for all exceptions, and nothing with a destructor, around calls of Python: the thread may be
@@ -50,7 +50,8 @@ class FunctionBody final : public Body {
         if (operation.references.load(std::memory_order_relaxed) == 1) {  // nobody asks
             Py_CLEAR(result);
         } else if (operation.title == nullptr && PyFunction_Check(callable_of(operation))) {
-            operation.title = Py_NewRef(reinterpret_cast<PyFunctionObject*>(callable_of(operation))->func_qualname);
+            operation.title =
+                Py_NewRef(reinterpret_cast<PyFunctionObject*>(callable_of(operation))->func_qualname);
         }
         operation.result = result;
         Py_DECREF(static_cast<PyObject*>(std::exchange(operation.subject, nullptr)));  // and what it captures
@@ -63,7 +64,8 @@ class AsynchronousBody final : public Body {
     void run(Engine& engine, Operation& operation) const override {
         if (operation.result_is_call) return conclude(engine, operation);
         PyObject* const token = make_token(engine, operation);
-        PyObject* const result = token == nullptr ? nullptr : PyObject_CallOneArg(callable_of(operation), token);
+        PyObject* const result =
+            token == nullptr ? nullptr : PyObject_CallOneArg(callable_of(operation), token);
         if (result == nullptr) fail_token(engine, token);
         Py_XDECREF(result);
         Py_DECREF(static_cast<PyObject*>(std::exchange(operation.subject, nullptr)));  // and what it captures
@@ -105,8 +107,8 @@ class NativeBody final : public Body {
         try {
             native.run();
         } catch (const std::exception&) {
-            failure = std::make_shared<Failure>(Failure{operation.serial, std::current_exception(), nullptr, false,
-                                                        native.name, operation.site});
+            failure = std::make_shared<Failure>(Failure{operation.serial, std::current_exception(), nullptr,
+                                                        false, native.name, operation.site});
         }
         engine.finish(operation, std::move(failure), true);
     }
@@ -145,7 +147,8 @@ std::string name_of(const Operation& operation) {
     if (nb::hasattr(named, "__qualname__"))
         nb::try_cast(nb::object(named.attr("__qualname__")), name);
     else
-        name = nb::cast<std::string>(nb::str(nb::handle(reinterpret_cast<PyObject*>(Py_TYPE(named.ptr()))).attr("__name__")));
+        name = nb::cast<std::string>(
+            nb::str(nb::handle(reinterpret_cast<PyObject*>(Py_TYPE(named.ptr()))).attr("__name__")));
     PyErr_Restore(kind, value, trace);
     return name;
 }

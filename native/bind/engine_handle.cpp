@@ -1,7 +1,6 @@
 // The handle of an operation. Not a class of nanobind's: those are entered into a table when they are made.
 
 #include <nanobind/stl/string.h>
-
 #include <structmember.h>
 
 #include <new>
@@ -44,7 +43,9 @@ void destroy(PyObject* self) {
 }
 
 /// What an operation has belongs to its handle, if that is all who knows of it.
-bool owns(const Handle& handle) { return handle.operation->is_over() && handle.operation->references.load() == 1; }
+bool owns(const Handle& handle) {
+    return handle.operation->is_over() && handle.operation->references.load() == 1;
+}
 
 int visit(PyObject* self, visitproc visit, void* arg) {
     auto& handle = cast(self);
@@ -71,12 +72,14 @@ std::string description(const Handle& handle) {
 PyObject* wait(PyObject* self, PyObject* const* values, Py_ssize_t count, PyObject* names) {
     return raising([&] {
         const auto named = names == nullptr ? 0 : PyTuple_GET_SIZE(names);
-        const bool fits = count + named <= 1 &&
-                          (named == 0 || PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, 0), "deadline") == 0);
+        const bool fits =
+            count + named <= 1 &&
+            (named == 0 || PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, 0), "deadline") == 0);
         if (!fits) raise_config("wait takes deadline=, in seconds");
         auto& handle = cast(self);
         if (!wait_for(*handle.engine, *handle.operation, count + named == 0 ? Py_None : values[0]))
-            raise(nb::module_::import_("unisono.engine.words").attr("late")(description(handle), nb::handle(values[0])));
+            raise(nb::module_::import_("unisono.engine.words")
+                      .attr("late")(description(handle), nb::handle(values[0])));
         if (const auto failure = handle.operation->failure) {
             auto error = error_of(*failure, *handle.lines, handle.errors);
             raise(error);
@@ -107,17 +110,21 @@ PyObject* get_name(PyObject* self, void*) {
 }
 
 PyObject* get_where(PyObject* self, void*) {
-    return raising([&] { return nb::cast(cast(self).lines->name(cast(self).operation->site)).release().ptr(); });
+    return raising(
+        [&] { return nb::cast(cast(self).lines->name(cast(self).operation->site)).release().ptr(); });
 }
 
-PyObject* get_serial(PyObject* self, void*) { return PyLong_FromUnsignedLongLong(cast(self).operation->serial); }
+PyObject* get_serial(PyObject* self, void*) {
+    return PyLong_FromUnsignedLongLong(cast(self).operation->serial);
+}
 
 PyObject* represent(PyObject* self) {
     return raising([&] {
         const auto& operation = *cast(self).operation;
-        const char* const how = !operation.is_over()  ? "under way"
-                                : !operation.failure  ? "done"
-                                : operation.failure->cancelled ? "cancelled" : "failed";
+        const char* const how = !operation.is_over()           ? "under way"
+                                : !operation.failure           ? "done"
+                                : operation.failure->cancelled ? "cancelled"
+                                                               : "failed";
         return nb::cast("<Operation " + description(cast(self)) + ", " + how + ">").release().ptr();
     });
 }
@@ -128,11 +135,13 @@ PyCFunction as_function(PyObject* (*function)(PyObject*, PyObject* const*, Py_ss
 
 PyMethodDef methods[] = {
     {"wait", as_function(&wait), METH_FASTCALL | METH_KEYWORDS,
-     "wait($self, deadline=None)\n--\n\nThe result; raises what the operation raised, or what it depends on."},
+     "wait($self, deadline=None)\n--\n\nThe result; raises what the operation raised, or what it depends "
+     "on."},
     {"done", &done, METH_NOARGS, "done($self)\n--\n\nIs it through, well or badly?"},
     {"cancel", &cancel, METH_NOARGS,
      "cancel($self)\n--\n\nDo not run it, if it has not begun; what depends on it is not run either."},
-    {"exception", &exception, METH_NOARGS, "exception($self)\n--\n\nWhat `wait` would raise, if it is through."},
+    {"exception", &exception, METH_NOARGS,
+     "exception($self)\n--\n\nWhat `wait` would raise, if it is through."},
     {nullptr, nullptr, 0, nullptr},
 };
 
@@ -149,9 +158,12 @@ PyMemberDef members[] = {
 };
 
 PyType_Slot slots[] = {
-    {Py_tp_dealloc, reinterpret_cast<void*>(&destroy)}, {Py_tp_methods, methods},
-    {Py_tp_getset, properties},                         {Py_tp_members, members},
-    {Py_tp_traverse, reinterpret_cast<void*>(&visit)},  {Py_tp_clear, reinterpret_cast<void*>(&clear)},
+    {Py_tp_dealloc, reinterpret_cast<void*>(&destroy)},
+    {Py_tp_methods, methods},
+    {Py_tp_getset, properties},
+    {Py_tp_members, members},
+    {Py_tp_traverse, reinterpret_cast<void*>(&visit)},
+    {Py_tp_clear, reinterpret_cast<void*>(&clear)},
     {Py_tp_repr, reinterpret_cast<void*>(&represent)},
     {Py_tp_doc, const_cast<char*>("An operation that was pushed.")},
     {0, nullptr},
@@ -195,7 +207,8 @@ void make_handle_type(nb::module_& module) {
 
 bool wait_for(engine::Engine& engine, Operation& operation, PyObject* seconds) {
     if (operation.is_over()) return true;
-    const auto until = seconds == Py_None ? Clock::time_point::max() : after(nb::cast<double>(nb::handle(seconds)));
+    const auto until =
+        seconds == Py_None ? Clock::time_point::max() : after(nb::cast<double>(nb::handle(seconds)));
     try {
         const WithoutInterpreter elsewhere;
         return engine.wait(operation, [&] {

@@ -22,7 +22,8 @@ constexpr std::size_t few = 8;
 /// The variables of one operation.
 class Uses {
   public:
-    explicit Uses(PyObject* self) : self_(self), engine_(nb::inst_ptr<PyEngine>(nb::handle(self))->engine.get()) {}
+    explicit Uses(PyObject* self)
+        : self_(self), engine_(nb::inst_ptr<PyEngine>(nb::handle(self))->engine.get()) {}
 
     void add_all(PyObject* given, Mode mode) {
         if (given == nullptr || given == Py_None) return;
@@ -40,8 +41,10 @@ class Uses {
   private:
     void add_sequence(PyObject* given, Mode mode) {
         static PyTypeObject* const type = reinterpret_cast<PyTypeObject*>(nb::type<PyVariable>().ptr());
-        if (Py_TYPE(given) == type) raise_config("read, mutate and accumulate are lists of variables, not one: [v]");
-        const nb::object items = nb::steal(PySequence_Fast(given, "read, mutate and accumulate are lists of variables"));
+        if (Py_TYPE(given) == type)
+            raise_config("read, mutate and accumulate are lists of variables, not one: [v]");
+        const nb::object items =
+            nb::steal(PySequence_Fast(given, "read, mutate and accumulate are lists of variables"));
         if (!items.is_valid()) {
             PyErr_Clear();
             raise_config("read, mutate and accumulate are lists of variables");
@@ -61,7 +64,8 @@ class Uses {
         if (given.engine.get() != engine_)
             raise_config("variable " + given.variable->name() + " belongs to another engine");
         if (given.variable->deleted)
-            raise_config("variable " + given.variable->name() + " was deleted; make another one: engine.variable()");
+            raise_config("variable " + given.variable->name() +
+                         " was deleted; make another one: engine.variable()");
         if (count_ < few) {
             for (std::size_t i = 0; i < count_; ++i)
                 if (few_[i].variable == given.variable) {
@@ -149,7 +153,8 @@ void take(Given& given, PyObject* name, PyObject* value) {
 
 Given parse(PyObject* const* values, Py_ssize_t count, PyObject* names) {
     Given given;
-    if (count > most_by_position) raise_config("push takes fn, read, mutate and accumulate by position, and no more");
+    if (count > most_by_position)
+        raise_config("push takes fn, read, mutate and accumulate by position, and no more");
     for (Py_ssize_t i = 0; i < count; ++i) given.*keywords[static_cast<std::size_t>(i)].member = values[i];
     if (names != nullptr)
         for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); ++i)
@@ -168,16 +173,18 @@ std::int64_t whole(PyObject* given, const char* what) {
 
 void add_demand(std::vector<Demand>& demands, nb::handle given, PyObject* bytes) {
     PyLane* lane = nullptr;
-    if (!nb::try_cast(given, lane) || lane == nullptr) raise_config("lane is what engine.lane() made, or a list of such");
+    if (!nb::try_cast(given, lane) || lane == nullptr)
+        raise_config("lane is what engine.lane() made, or a list of such");
     std::int64_t amount = 1;
     if (lane->counts_bytes) {
-        if (bytes == nullptr) raise_config("lane " + lane->lane->name() + " counts bytes: say how many, as bytes=");
+        if (bytes == nullptr)
+            raise_config("lane " + lane->lane->name() + " counts bytes: say how many, as bytes=");
         amount = whole(bytes, "bytes");
         if (amount < 0) raise_config("bytes is a whole number from 0 up");
     }
     if (static_cast<std::uint64_t>(amount) > lane->lane->capacity())
-        raise_config(std::to_string(amount) + " bytes never fit into lane " + lane->lane->name() + ", which takes " +
-                     std::to_string(lane->lane->capacity()) + " at once");
+        raise_config(std::to_string(amount) + " bytes never fit into lane " + lane->lane->name() +
+                     ", which takes " + std::to_string(lane->lane->capacity()) + " at once");
     for (const auto& other : demands)
         if (other.lane == lane->lane) raise_config("lane " + lane->lane->name() + " was given twice");
     demands.push_back({lane->lane, static_cast<std::uint64_t>(amount)});
@@ -186,7 +193,8 @@ void add_demand(std::vector<Demand>& demands, nb::handle given, PyObject* bytes)
 std::vector<Demand> demands_of(const Given& given) {
     std::vector<Demand> demands;
     if (given.lane == nullptr || given.lane == Py_None) {
-        if (given.bytes != nullptr && given.bytes != Py_None) raise_config("bytes= is for a lane, which is not given");
+        if (given.bytes != nullptr && given.bytes != Py_None)
+            raise_config("bytes= is for a lane, which is not given");
         return demands;
     }
     if (PyList_Check(given.lane) || PyTuple_Check(given.lane))
@@ -221,7 +229,8 @@ PyObject* push_given(PyObject* object, const Given& given) {
     std::vector<Demand> demands;
     if (given.lane != nullptr || given.bytes != nullptr) demands = demands_of(given);
     const auto priority = given.priority == nullptr ? 0 : whole(given.priority, "priority");
-    if (priority != static_cast<std::int32_t>(priority)) raise_config("priority is a whole number of 32 bits");
+    if (priority != static_cast<std::int32_t>(priority))
+        raise_config("priority is a whole number of 32 bits");
     const auto& body = body_of(given);
     const bool has_title = given.name != nullptr && given.name != Py_None;
     if (auto* const python = self.engine->interpreter(); !python->is_tidy()) python->tidy();
@@ -251,7 +260,8 @@ PyObject* push_all(PyObject* self, PyObject* const* values, Py_ssize_t count, Py
         const nb::object handles = nb::steal(PyList_New(0));
         for (Py_ssize_t i = 0; i < size; ++i) {
             PyObject* const task = PySequence_Fast_GET_ITEM(tasks.ptr(), i);
-            if (!PyTuple_Check(task)) raise_config("push_all takes a list of tuples (fn, read, mutate, accumulate)");
+            if (!PyTuple_Check(task))
+                raise_config("push_all takes a list of tuples (fn, read, mutate, accumulate)");
             Given given = parse(&PyTuple_GET_ITEM(task, 0), PyTuple_GET_SIZE(task), nullptr);
             if (names != nullptr)
                 for (Py_ssize_t j = 0; j < PyTuple_GET_SIZE(names); ++j)

@@ -92,7 +92,8 @@ void Python::end() {
 }
 
 void Python::dispose(Engine& engine, Operation& operation) {
-    const bool has_objects = operation.subject != nullptr || operation.title != nullptr || operation.result != nullptr;
+    const bool has_objects =
+        operation.subject != nullptr || operation.title != nullptr || operation.result != nullptr;
     if (has_objects && PyGILState_Check() == 0) {
         engine_ = &engine;
         disposed_.put(operation);

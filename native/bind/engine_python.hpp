@@ -125,7 +125,8 @@ Python& python_of(engine::Engine& engine);
 [[noreturn]] void raise(const nanobind::object& error);
 [[noreturn]] void raise_config(const std::string& text);
 
-/// For functions that Python calls directly: what they throw is raised, that of a forked child as ConfigError.
+/// For functions that Python calls directly: what they throw is raised, that of a forked child as
+/// ConfigError.
 template <class Function>
 PyObject* raising(Function function) {
     try {

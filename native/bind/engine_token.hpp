@@ -10,7 +10,8 @@
 
 namespace unisono::bind {
 
-/// Completes an operation, from any thread, once. One that is dropped before it has completes it with a failure.
+/// Completes an operation, from any thread, once. One that is dropped before it has completes it with a
+/// failure.
 class Token {
   public:
     Token(std::shared_ptr<engine::Engine> engine, engine::Operation& operation)

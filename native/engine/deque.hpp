@@ -46,7 +46,8 @@ class Deque {
     Operation* steal() {
         auto top = top_.load();
         if (top >= bottom_.load()) return nullptr;
-        Operation* const operation = ring_.load(std::memory_order_acquire)->at(top).load(std::memory_order_relaxed);
+        Operation* const operation =
+            ring_.load(std::memory_order_acquire)->at(top).load(std::memory_order_relaxed);
         return top_.compare_exchange_strong(top, top + 1) ? operation : nullptr;
     }
 

@@ -112,7 +112,8 @@ void Engine::fill(Operation& operation, const Order& order) {
     operation.result_is_call = false;
     operation.waiters.store(nullptr, std::memory_order_relaxed);
     operation.count = static_cast<std::uint32_t>(order.uses.size());
-    operation.many = operation.count > Operation::places ? std::make_unique<Access[]>(operation.count) : nullptr;
+    operation.many =
+        operation.count > Operation::places ? std::make_unique<Access[]>(operation.count) : nullptr;
     operation.missing.store(operation.count + 1, std::memory_order_relaxed);
     std::size_t turns = 0;
     for (std::size_t i = 0; i < order.uses.size(); ++i) {
@@ -169,7 +170,8 @@ void Engine::granted(Operation& operation, Turned& turned) {
 
 void Engine::execute(Operation& operation) {
     const bool resumes = operation.state.load(std::memory_order_acquire) == State::running;
-    if (!resumes && (abandoned_ ? operation.cancel() || operation.state == State::cancelled : !operation.begin())) {
+    if (!resumes &&
+        (abandoned_ ? operation.cancel() || operation.state == State::cancelled : !operation.begin())) {
         finish(operation, cancellation(operation), true);
         return;
     }

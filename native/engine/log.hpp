@@ -14,8 +14,8 @@ using Nanoseconds = std::int64_t;
 
 Nanoseconds now();
 
-/// What an operation was, for who asks later. Times are nanoseconds of the monotonic clock, 0 for what has not
-/// been yet; written by who runs the operation while others read.
+/// What an operation was, for who asks later. Times are nanoseconds of the monotonic clock, 0 for what has
+/// not been yet; written by who runs the operation while others read.
 struct Record {
     struct Touch {
         std::uint64_t variable;

@@ -101,10 +101,10 @@ struct Operation {
     void* subject = nullptr;  // these belong to the body; with the interpreter's lock, if it needs that
     void* title = nullptr;
     void* result = nullptr;
-    FailurePtr failure;                     // released by the state `done`
-    Operation* next = nullptr;              // in the one list that it is in
+    FailurePtr failure;         // released by the state `done`
+    Operation* next = nullptr;  // in the one list that it is in
     std::atomic<Waiter*> waiters = nullptr;
-    std::unique_ptr<Demand[]> demands;      // until the place is used again, as the two below
+    std::unique_ptr<Demand[]> demands;  // until the place is used again, as the two below
     std::unique_ptr<Access[]> many;
     Record* record = nullptr;
     std::array<Access, places> few{};

@@ -14,7 +14,8 @@ namespace unisono::engine {
 class Variable {
   public:
     /// Without a name, it is called by its number.
-    Variable(std::string name, std::uint64_t number) : name_(std::move(name)), number_(number), is_named_(!name_.empty()) {
+    Variable(std::string name, std::uint64_t number)
+        : name_(std::move(name)), number_(number), is_named_(!name_.empty()) {
         if (!is_named_) name_.append("v").append(std::to_string(number));
     }
 
@@ -48,7 +49,8 @@ class Variable {
     Access* first_ = nullptr;  // that waits
     Access* last_ = nullptr;
     FailurePtr failure_;
-    FailurePtr before_run_;  // as it was before the run of those that accumulate: they do not see each other's
+    FailurePtr
+        before_run_;  // as it was before the run of those that accumulate: they do not see each other's
     std::string name_;
     std::uint64_t number_;
     bool is_named_;

@@ -12,10 +12,10 @@ namespace {
 
 constexpr auto between_looks = std::chrono::milliseconds(20);
 
-/// Which operations never end, given that one of them does not. It is what they find before them in the queues
-/// of their variables, or in their lanes, or what they wait for inside. All that has not ended is looked at in
-/// the order of pushes, until no more is found: dependencies point backwards, so there are as many rounds as
-/// waits and lanes that point forwards.
+/// Which operations never end, given that one of them does not. It is what they find before them in the
+/// queues of their variables, or in their lanes, or what they wait for inside. All that has not ended is
+/// looked at in the order of pushes, until no more is found: dependencies point backwards, so there are as
+/// many rounds as waits and lanes that point forwards.
 class Stuck {
   public:
     Stuck(std::vector<Operation*> all, const std::map<Operation*, Operation*>& waits, Operation& self)
@@ -44,7 +44,8 @@ class Stuck {
                 seen.last = access.mode;
                 never |= seen.mutates || (access.mode != Mode::read && seen.reads) || seen.accumulates;
             }
-            if (!stuck_.contains(operation) && (never || lacks_a_lane(*operation) || waits_for_one(*operation)))
+            if (!stuck_.contains(operation) &&
+                (never || lacks_a_lane(*operation) || waits_for_one(*operation)))
                 add(*operation);
             if (stuck_.contains(operation))
                 for (const auto& access : operation->accesses()) note(before[access.variable], access.mode);
@@ -62,10 +63,11 @@ class Stuck {
 
     bool lacks_a_lane(const Operation& operation) const {
         if (operation.state.load(std::memory_order_relaxed) == State::running) return false;  // has them
-        return std::ranges::any_of(std::span(operation.demands.get(), operation.demand_count), [&](auto& each) {
-            const auto found = held_.find(each.lane.get());
-            return found != held_.end() && found->second + each.amount > each.lane->capacity();
-        });
+        return std::ranges::any_of(
+            std::span(operation.demands.get(), operation.demand_count), [&](auto& each) {
+                const auto found = held_.find(each.lane.get());
+                return found != held_.end() && found->second + each.amount > each.lane->capacity();
+            });
     }
 
     void add(Operation& operation) {
@@ -125,7 +127,8 @@ class Engine::Inside {
 
 /// Nothing if it is over.
 std::shared_ptr<Event> Engine::end_of(Operation& operation) {
-    auto waiter = std::make_unique<Waiter>(operation.waiters.load(std::memory_order_acquire), std::make_shared<Event>());
+    auto waiter = std::make_unique<Waiter>(operation.waiters.load(std::memory_order_acquire),
+                                           std::make_shared<Event>());
     const auto event = waiter->event;
     // Once it is over, what stands there is no waiter; and it is over before that stands there.
     while (!operation.is_over())

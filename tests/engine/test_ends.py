@@ -52,7 +52,9 @@ def test_an_operation_that_never_ends_does_not_keep_the_process() -> None:
 
 def test_an_interrupted_wait_ends_the_program() -> None:
     program = "import signal; signal.alarm(1); signal.signal(signal.SIGALRM, signal.default_int_handler)\\n"
-    done = run(program + "engine.push_async(lambda done: kept.append(done)) if (kept := []) is not None else 0\\nengine.wait()")
+    done = run(
+        program + "engine.push_async(lambda done: kept.append(done)) if (kept := []) is not None else 0\\nengine.wait()"
+    )
     assert "KeyboardInterrupt" in done.stderr
     assert "Fatal" not in done.stderr
 

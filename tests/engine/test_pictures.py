@@ -16,7 +16,9 @@ HERE = "test_pictures.py"
 
 
 def entry(serial: int, *uses: tuple[int, int], begun: int = 0, ended: int = 0) -> Entry:
-    return Entry(serial, str(serial), "", tuple(Touch(v, f"v{v}", mode) for v, mode in uses), 3, begun=begun, ended=ended)
+    return Entry(
+        serial, str(serial), "", tuple(Touch(v, f"v{v}", mode) for v, mode in uses), 3, begun=begun, ended=ended
+    )
 
 
 def edges(*entries: Entry) -> list[tuple[int, int]]:
@@ -94,7 +96,7 @@ def test_the_report_names_the_critical_path_and_the_parallelism() -> None:
         report = engine.report()
     assert [each.name for each in report.critical_path] == [f"long {i}" for i in range(4)]
     assert 0.08 <= report.critical <= report.elapsed < 1
-    assert 0.1 <= report.work
+    assert report.work >= 0.1
     assert 1.0 < report.possible < 2.0
     assert "parallelism" in str(report)
     assert f"long 3, pushed at {__file__}" in str(report)

@@ -1,6 +1,7 @@
 """Random programs leave behind on every engine what they leave behind on the serial one."""
 
 import secrets
+from itertools import pairwise
 
 import pytest
 from tests.engine.programs import Elsewhere, Program, Run, check_history, random_program
@@ -49,7 +50,10 @@ def test_the_history_checker_sees_an_overlap_and_a_wrong_order() -> None:
     good = run(program, SerialEngine())
     steps = [step for step in program.steps if step.number in good.history]
     first, second = next(
-        (a, b) for a, b in zip(steps, steps[1:], strict=False) if set(a.modes) & set(b.modes) and "mutate" in [*a.modes.values()]
+        (a, b)
+        for a, b in pairwise(steps)
+        if set(a.modes) & set(b.modes)
+        and "mutate" in [*a.modes.values()]
         and any(a.modes[v] == "mutate" for v in set(a.modes) & set(b.modes))
     )
     begin, end = good.history[second.number]

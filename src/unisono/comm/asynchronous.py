@@ -53,9 +53,9 @@ def _starting(call: str) -> Callable[..., Any]:
 
     start.__name__ = f"{call}_async"
     start.__qualname__ = f"Communicator.{call}_async"
-    start.__doc__ = f"""Start ``{call}``, and come back at once with a handle; with ``engine=``, push it as an operation.
+    start.__doc__ = f"""Start ``{call}``, and come back at once with a handle; with ``engine=``, push it.
 
-    An operation takes what ``engine.push`` takes, and mutates the communicator's own variable besides, so that its calls
-    keep their order. The ranks compare the names of its variables, or ``name=`` instead.
+    An operation takes what ``engine.push`` takes, and mutates the communicator's own variable besides, so that its
+    calls keep their order. The ranks compare the names of its variables, or ``name=`` instead.
     """
     return start

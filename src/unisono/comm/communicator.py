@@ -170,8 +170,8 @@ class Communicator:
         except StopIteration as end:
             return Handle(Done(end.value), call, explain)
         started = self._runner.start(request, site)
-        learns = isinstance(request, Collective) and isinstance(started, Ticket) and not tag and site is None
-        if learns and request.target.origin is not None:
+        learns = isinstance(started, Ticket) and site is None
+        if learns and isinstance(request, Collective) and request.target.origin is not None:
             self._shortcuts.learn(method, request.target.origin, *arguments, **options)
         finish = partial(finished, rest)
         pending = Started(started, finish) if isinstance(started, Ticket) else Submitted(started, finish)

@@ -345,7 +345,9 @@ class Runner:
         array = x or out or _NOTHING
         nowhere = np.zeros(2, np.uint64)
         program = self._preparation.programs.between(to, origin)
-        plan = LinkPlan(program, sizes, nowhere, nowhere, *Arithmetic(array.code, 0), request.fingerprint, pairwise=True)
+        plan = LinkPlan(
+            program, sizes, nowhere, nowhere, *Arithmetic(array.code, 0), request.fingerprint, pairwise=True
+        )
         return Prepared(Kind(request.name, dtype=array.dtype), int(sizes.sum()), plan)
 
 

@@ -8,9 +8,9 @@ from functools import partial
 from pathlib import Path
 from time import monotonic
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from .._native import EngineCore, Lane, Native, Operation, Variable, make_lane
+from .._native import EngineCore, Lane, Native, Variable, make_lane
 from ..comm.arguments import seconds, whole
 from ..comm.communicator import Communicator
 from ..comm.sites import PACKAGE
@@ -20,6 +20,7 @@ from .calls import Starter, tag_of
 from .completion import Completion, begin
 from .dependencies import Entry, Touch
 from .graph import Graph
+from .operation import Operation
 from .report import Report, report
 from .tags import Tags
 from .timeline import write
@@ -36,8 +37,8 @@ class Engine(EngineCore):
     """Runs operations in parallel as far as their variables allow: the result is that of running them one after the
     other in the order of their pushes.
 
-    An operation reads, mutates or accumulates variables. Those that read a variable run at once; those that accumulate
-    run one at a time in any order; one that mutates it runs alone. ``threads`` operations run at a time at most, besides
+    An operation reads, mutates or accumulates variables. Those that read a variable may run at once; those that
+    accumulate run one at a time in any order; one that mutates it runs alone. At most ``threads`` run at a time, besides
     those that are asynchronous. ``log`` keeps when each of them ran, for `trace` and `report`.
     """
 
@@ -56,7 +57,7 @@ class Engine(EngineCore):
 
         def push(
             self,
-            fn: Callable[[], Any] | Native,
+            fn: Callable[..., Any] | Native,
             read: Sequence[Data] = (),
             mutate: Sequence[Data] = (),
             accumulate: Sequence[Data] = (),
@@ -155,16 +156,17 @@ class Engine(EngineCore):
         until = None if limit is None else monotonic() + limit
         if not data:
             self._wait_for_all(limit)
-        operations = [thing for thing in data if isinstance(thing, Operation)]
+        operations: list[Operation] = [thing for thing in data if isinstance(thing, Operation)]
         if variables := [self.variable_of(thing) for thing in data if not isinstance(thing, Operation)]:
-            operations.append(self.mark(list(dict.fromkeys(variables))))
+            operations.append(cast(Operation, self.mark(list(dict.fromkeys(variables)))))
         for operation in operations:
             operation.wait() if until is None else operation.wait(max(until - monotonic(), 0.0))
 
     def _wait_for_all(self, limit: float | None) -> None:
         if not self.wait_until_idle(limit):
             raise DeadlineExceeded(f"{self.outstanding} operations were not through after {limit:g} s; they go on")
-        if error := self.take_failure():
+        error: BaseException | None = self.take_failure()
+        if error:
             raise error
 
     def restore(self, *data: Data) -> None:

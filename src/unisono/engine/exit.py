@@ -24,8 +24,8 @@ def _stop_all() -> None:
     engines = [engine for engine in _engines if not engine.closed]
     for engine in engines:
         engine.abandon()
-    is_over = all([engine.shut(SECONDS_TO_STOP) for engine in engines])
-    if not is_over or (_engines and any(thread.daemon for thread in threading.enumerate())):
+    still_run = [engine for engine in engines if not engine.shut(SECONDS_TO_STOP)]
+    if still_run or (_engines and any(thread.daemon for thread in threading.enumerate())):
         from .._native import expect_leaks
 
         expect_leaks()  # what daemon threads have, and what runs for ever, is never let go of

@@ -33,7 +33,7 @@ class Graph(NamedTuple):
     def dot(self) -> str:
         """In the language of Graphviz."""
         nodes = [
-            f'  {entry.serial} [label={_quoted(entry.name)}, tooltip={_quoted(_tip(entry))}, style=filled, '
+            f"  {entry.serial} [label={_quoted(entry.name)}, tooltip={_quoted(_tip(entry))}, style=filled, "
             f'fillcolor="{FILLS[entry.state]}"]'
             for entry in self.entries
         ]

@@ -170,7 +170,7 @@ class SerialEngine:
         if not callable(fn):
             raise ConfigError("push needs a function to run, which takes no arguments; functools.partial binds them")
         uses = self._uses(read, mutate, accumulate)
-        title = name or getattr(fn, "__qualname__", type(fn).__name__)
+        title = name or str(getattr(fn, "__qualname__", type(fn).__name__))
         operation = SerialOperation(title, next(self._numbers), self._sites.name(self._sites.caller(2)))
         self._waiting.append(partial(self._run, operation, fn, uses, asynchronous))
         self._run_all()

@@ -1,5 +1,7 @@
-"""Operations as events of the Trace Event Format, which Perfetto and chrome://tracing read: a thread of the trace is one
-of the engine, and an arrow is a dependency."""
+"""Operations as events of the Trace Event Format, which Perfetto and chrome://tracing read.
+
+A thread of the trace is one of the engine, and an arrow is a dependency.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from ..trace.events import Event, microseconds
 from .dependencies import MODES, Entry, dependencies
 
 BESIDES = 1000
-"""Operations that overlap others of their thread are asynchronous: they have tracks of their own, from this number on."""
+"""Operations that overlap others of their thread are asynchronous: they have tracks of their own, from here on."""
 
 
 def events(entries: list[Entry]) -> Iterator[Event]:
@@ -38,7 +40,9 @@ def events(entries: list[Entry]) -> Iterator[Event]:
 
 
 def write(entries: list[Entry], path: str | Path) -> None:
-    Path(path).write_text("[\n" + ",\n".join(json.dumps(event) for event in events(entries)) + "\n]\n", encoding="utf-8")
+    Path(path).write_text(
+        "[\n" + ",\n".join(json.dumps(event) for event in events(entries)) + "\n]\n", encoding="utf-8"
+    )
 
 
 def _last_moment(entry: Entry) -> int:

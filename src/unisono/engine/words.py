@@ -25,7 +25,7 @@ def placed(error: BaseException, place: str) -> BaseException:
 
 
 def failed(error: BaseException) -> BaseException:
-    """To be raised, once more: the traceback is that of the operation, and not of those that it was raised to before."""
+    """To be raised, once more: the traceback is that of the operation, and not of whom it was raised to before."""
     return error.with_traceback(getattr(error, _FIRST_TRACEBACK, error.__traceback__))
 
 

@@ -59,17 +59,17 @@ struct World {
     std::shared_ptr<Engine> engine;
     std::vector<Variable*> variables;
 
-    World(int threads, std::size_t count)
-        : engine(Engine::make({.threads = threads, .dispose = dispose})) {
+    World(int threads, std::size_t count) : engine(Engine::make({.threads = threads, .dispose = dispose})) {
         for (std::size_t i = 0; i < count; ++i) variables.push_back(&engine->variable(""));
     }
     ~World() {
         expect(engine->wait_until_idle(forever), "an idle engine");
         for (auto* variable : variables) engine->forget(*variable);
-        expect(engine->close(std::chrono::steady_clock::now() + std::chrono::seconds(30)), "its threads to end");
+        expect(engine->close(std::chrono::steady_clock::now() + std::chrono::seconds(30)),
+               "its threads to end");
     }
-    Operation& push(Work work, const std::vector<Use>& uses, std::vector<Demand> demands = {}, int priority = 0,
-                    const Body& body = function) {
+    Operation& push(Work work, const std::vector<Use>& uses, std::vector<Demand> demands = {},
+                    int priority = 0, const Body& body = function) {
         return engine->push({.body = &body,
                              .subject = new Work(std::move(work)),
                              .uses = uses,
@@ -121,15 +121,18 @@ void random_programs_equal_the_serial_order(unsigned seed) {
             std::uint64_t total = number;
             for (const auto i : reads) {
                 ++cells[i].readers;
-                expect(cells[i].writers == 0 && cells[i].adders == 0, "nobody who writes while somebody reads");
+                expect(cells[i].writers == 0 && cells[i].adders == 0,
+                       "nobody who writes while somebody reads");
                 total += cells[i].value;
             }
             for (const auto i : mutates) {
-                expect(++cells[i].writers == 1 && cells[i].readers == 0 && cells[i].adders == 0, "one who writes");
+                expect(++cells[i].writers == 1 && cells[i].readers == 0 && cells[i].adders == 0,
+                       "one who writes");
                 cells[i].value = cells[i].value * 31 + total;
             }
             for (const auto i : accumulates) {
-                expect(++cells[i].adders == 1 && cells[i].readers == 0 && cells[i].writers == 0, "one who adds");
+                expect(++cells[i].adders == 1 && cells[i].readers == 0 && cells[i].writers == 0,
+                       "one who adds");
                 cells[i].value += total;
             }
             if (number % 7 == 0) std::this_thread::yield();
@@ -145,7 +148,8 @@ void random_programs_equal_the_serial_order(unsigned seed) {
         world.drop(world.push(work, uses, demands, priority, body));
     }
     expect(world.engine->wait_until_idle(forever), "an idle engine");
-    for (std::size_t i = 0; i < count; ++i) expect(cells[i].value == serial[i], "what the serial order gives");
+    for (std::size_t i = 0; i < count; ++i)
+        expect(cells[i].value == serial[i], "what the serial order gives");
 }
 
 void a_failure_reaches_what_depends_on_it_and_nothing_else() {
@@ -177,7 +181,8 @@ void those_that_accumulate_do_not_see_each_others_failures() {
     auto& bad = world.push([] { throw std::runtime_error("bad"); }, {{a, Mode::accumulate}});
     world.outcome(bad);
     expect(!world.outcome(world.push([&] { ++sum; }, {{a, Mode::accumulate}})), "one of the same run to run");
-    expect(world.outcome(world.push([&] { ++sum; }, {{a, Mode::read}})) != nullptr, "who reads to hear of it");
+    expect(world.outcome(world.push([&] { ++sum; }, {{a, Mode::read}})) != nullptr,
+           "who reads to hear of it");
     expect(sum == 1, "one that ran");
 }
 
@@ -230,10 +235,12 @@ void a_wait_inside_runs_others_or_throws() {
             expect(!world.outcome(inner), "what was pushed inside to run, though there is one thread");
             order = order * 10 + 2;
             auto& self = world.push([] {}, {{a, Mode::read}});
-            expect(never_ends([&] { world.engine->wait(self, forever); }), "one that waits for this one to throw");
+            expect(never_ends([&] { world.engine->wait(self, forever); }),
+                   "one that waits for this one to throw");
             world.drop(self);
             auto& laned = world.push([] {}, {}, {{turn, 1}});
-            expect(never_ends([&] { world.engine->wait(laned, forever); }), "one that needs our lane to throw");
+            expect(never_ends([&] { world.engine->wait(laned, forever); }),
+                   "one that needs our lane to throw");
             world.drop(laned);
             expect(never_ends([&] { world.engine->wait_until_idle(forever); }), "a wait for all to throw");
         },
@@ -277,9 +284,10 @@ void pushes_from_several_threads_do_not_block_each_other() {
             threads.emplace_back([&, t] {
                 for (int i = 0; i < 2000; ++i) {
                     const auto first = static_cast<std::size_t>((t + i) % 3), second = (first + 1) % 3;
-                    world.drop(world.push([&] { ++sum; }, {{world.variables[first], Mode::mutate},
-                                                           {world.variables[second], Mode::mutate},
-                                                           {world.variables[(first + 2) % 3], Mode::mutate}}));
+                    world.drop(
+                        world.push([&] { ++sum; }, {{world.variables[first], Mode::mutate},
+                                                    {world.variables[second], Mode::mutate},
+                                                    {world.variables[(first + 2) % 3], Mode::mutate}}));
                 }
             });
     }
