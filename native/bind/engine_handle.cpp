@@ -81,6 +81,7 @@ PyObject* wait(PyObject* self, PyObject* const* values, Py_ssize_t count, PyObje
             raise(nb::module_::import_("unisono.engine.words")
                       .attr("late")(description(handle), nb::handle(values[0])));
         if (const auto failure = handle.operation->failure) {
+            handle.engine->was_told(*failure);
             auto error = error_of(*failure, *handle.lines, handle.errors);
             raise(error);
         }
@@ -94,6 +95,7 @@ PyObject* exception(PyObject* self, PyObject*) {
     return raising([&] {
         auto& handle = cast(self);
         if (!handle.operation->is_over() || !handle.operation->failure) return Py_NewRef(Py_None);
+        handle.engine->was_told(*handle.operation->failure);
         return error_of(*handle.operation->failure, *handle.lines, handle.errors).release().ptr();
     });
 }

@@ -6,6 +6,9 @@ namespace unisono::engine {
 
 namespace {
 
+/// Failures that are kept for who asks later; a program that fails a million times need not hear of all.
+constexpr std::size_t most_untold = 64;
+
 thread_local Engine* engine_of_this_thread = nullptr;
 thread_local Operation* operation_of_this_thread = nullptr;
 
@@ -268,13 +271,25 @@ void Engine::forget(Operation& operation) {
 
 void Engine::saw(const FailurePtr& failure) {
     if (failure->cancelled) return;
+    FailurePtr last;  // let go of without the lock
     const std::lock_guard lock(idling_);
-    first_failure_ = first_of(first_failure_, failure);
+    untold_.emplace(failure->serial, failure);
+    if (untold_.size() <= most_untold) return;
+    last = std::move(std::prev(untold_.end())->second);
+    untold_.erase(std::prev(untold_.end()));
+}
+
+void Engine::was_told(const Failure& failure) {
+    const std::lock_guard lock(idling_);
+    untold_.erase(failure.serial);
 }
 
 FailurePtr Engine::take_failure() {
     const std::lock_guard lock(idling_);
-    return std::exchange(first_failure_, nullptr);
+    if (untold_.empty()) return nullptr;
+    auto first = std::move(untold_.begin()->second);
+    untold_.erase(untold_.begin());
+    return first;
 }
 
 Operation& Engine::mark(std::span<const Use> uses) { return push({.body = &the_mark, .uses = uses}); }

@@ -88,9 +88,9 @@ class Engine : public std::enable_shared_from_this<Engine> {
     /// Makes variables whole that have failed.
     Operation& heal(std::span<const Use> uses);
 
-    /// What failed first, in the order of pushes, and was not taken before.
+    /// What failed first, in the order of pushes, of what nobody was told yet.
     FailurePtr take_failure();
-    void saw(const FailurePtr& failure);
+    void was_told(const Failure& failure);
 
     /// The operation that this thread runs, if it is one of this engine.
     Operation* current() const;
@@ -135,6 +135,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
     void end(Operation& operation, FailurePtr failure, Turned& turned);
     void settle(Turned& turned, bool last_act);
     void tell(Operation& operation);
+    void saw(const FailurePtr& failure);
     FailurePtr failure_before(Operation& operation) const;
     std::string name_of(const Operation& operation) const {
         return options_.name_of ? options_.name_of(operation) : operation.body->name();
@@ -159,8 +160,8 @@ class Engine : public std::enable_shared_from_this<Engine> {
     std::atomic<bool> closed_ = false;
     std::mutex idling_;  // of those who wait for that, and of failures
     std::vector<std::shared_ptr<Event>> idle_;
-    FailurePtr first_failure_;
-    Crew crew_;  // the last: its threads use all of the above
+    std::map<std::uint64_t, FailurePtr> untold_;  // the first ones
+    Crew crew_;                                   // the last: its threads use all of the above
 };
 
 }  // namespace unisono::engine

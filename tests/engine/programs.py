@@ -139,6 +139,10 @@ class Run:
             self._push_all(bulk)
             self._do(step)
         self._push_all(bulk)
+        if self.program.seed % 2:
+            with self._caught() as error:  # the first one, in the order of pushes
+                self.engine.wait(deadline=60)
+            self.outcomes[0] = str(error)
         for number, operation in self._operations.items():
             try:
                 self.outcomes[number] = operation.wait(60)
@@ -149,9 +153,7 @@ class Run:
                 if not variable.deleted:
                     self.engine.wait(variable, deadline=60)
             self.outcomes[-1 - self._variables.index(variable)] = str(error)
-        with self._caught() as error:
-            self.engine.wait(deadline=60)
-        self.outcomes[0] = str(error)
+        self.engine.wait(deadline=60)  # all were told
         return self
 
     @contextmanager

@@ -158,8 +158,6 @@ def test_a_wrong_argument_is_raised_with_the_line_of_the_push() -> None:
         with pytest.raises(ConfigError, match="no operator 'mean'") as caught:
             operation.wait(20)
         assert f"{HERE}:" in caught.value.__notes__[0]
-        with pytest.raises(ConfigError, match="no operator"):
-            engine.wait()
         engine.restore(world.ranks[0])
         assert world.ranks[0].allreduce_async([1], engine=engine).wait(20) == [1]
     with pytest.raises(ConfigError, match="for an engine="):
@@ -246,8 +244,6 @@ def test_a_lost_rank_fails_what_depends_on_its_calls_and_nothing_else() -> None:
             with pytest.raises(PeerLost, match="lost rank 2") as caught:
                 dependent.wait(20)
             assert other.wait(20) == "computed"
-            with pytest.raises(PeerLost):
-                engine.wait(deadline=20)
             assert any(HERE in note for note in caught.value.__notes__)
         return str(caught.value)
 

@@ -38,8 +38,8 @@ class Engine(EngineCore):
     other in the order of their pushes.
 
     An operation reads, mutates or accumulates variables. Those that read a variable may run at once; those that
-    accumulate run one at a time in any order; one that mutates it runs alone. At most ``threads`` run at a time, besides
-    those that are asynchronous. ``log`` keeps when each of them ran, for `trace` and `report`.
+    accumulate run one at a time in any order; one that mutates it runs alone. At most ``threads`` run at a time,
+    besides those that are asynchronous. ``log`` keeps when each of them ran, for `trace` and `report`.
     """
 
     def __init__(self, threads: int | None = None, *, log: bool = False) -> None:

@@ -70,8 +70,9 @@ class SerialLane:
 class SerialOperation:
     """An operation, which has run unless it was pushed by another one that runs."""
 
-    def __init__(self, name: str, serial: int, where: str) -> None:
+    def __init__(self, name: str, serial: int, where: str, told: Callable[[Failure], object]) -> None:
         self.name, self.serial, self.where = name, serial, where
+        self._told = told
         self._result: Any = None
         self._failure: Failure | None = None
         self._through = threading.Event()
@@ -86,13 +87,17 @@ class SerialOperation:
 
     def exception(self) -> BaseException | None:
         """What `wait` would raise, if it is through."""
-        return self._failure.error if self._failure else None
+        if self._failure is None:
+            return None
+        self._told(self._failure)
+        return self._failure.error
 
     def wait(self, deadline: float | None = None) -> Any:
         """The result; raises what the operation raised, or what it depends on."""
         if not self._through.wait(deadline):
             raise words.late(f"{self.name}, pushed at {self.where}", deadline or 0.0)
         if self._failure:
+            self._told(self._failure)
             raise words.failed(self._failure.error)
         return self._result
 
@@ -149,7 +154,7 @@ class SerialEngine:
         self._tags: Tags[SerialVariable] = Tags()
         self._waiting: deque[Callable[[], None]] = deque()
         self._is_running = False
-        self._first: Failure | None = None
+        self._untold: dict[int, Failure] = {}
 
     def push(
         self,
@@ -171,7 +176,7 @@ class SerialEngine:
             raise ConfigError("push needs a function to run, which takes no arguments; functools.partial binds them")
         uses = self._uses(read, mutate, accumulate)
         title = name or str(getattr(fn, "__qualname__", type(fn).__name__))
-        operation = SerialOperation(title, next(self._numbers), self._sites.name(self._sites.caller(2)))
+        operation = SerialOperation(title, next(self._numbers), self._sites.name(self._sites.caller(2)), self._tell)
         self._waiting.append(partial(self._run, operation, fn, uses, asynchronous))
         self._run_all()
         return operation
@@ -233,10 +238,8 @@ class SerialEngine:
         """Raise what failed of these; without any, what failed first and nobody was told of."""
         until = None if deadline is None else monotonic() + seconds(deadline, or_none_at_all=True)
         operations = [thing for thing in data if isinstance(thing, SerialOperation)]
-        if not data:
-            first, self._first = self._first, None
-            if first:
-                raise words.failed(first.error)
+        if not data and self._untold:
+            raise words.failed(self._untold.pop(min(self._untold)).error)
         if variables := [thing for thing in data if not isinstance(thing, SerialOperation)]:
             operations.append(self.push(lambda: None, mutate=variables))
         for operation in operations:
@@ -271,6 +274,9 @@ class SerialEngine:
                 uses[variable] = mode if uses.get(variable, mode) == mode else MUTATE
         return uses
 
+    def _tell(self, failure: Failure) -> None:
+        self._untold.pop(failure.serial, None)
+
     def _run_all(self) -> None:
         """What is pushed while an operation runs comes after it."""
         if self._is_running:
@@ -295,7 +301,7 @@ class SerialEngine:
         if (failure := operation.failure) is None:
             return
         if failure.serial == operation.serial and not isinstance(failure.error, CancelledError):
-            self._first = _first(self._first, failure)
+            self._untold[failure.serial] = failure
         for variable, mode in uses.items():
             if mode != READ:
                 variable.failure = _first(variable.failure, failure)
