@@ -133,24 +133,34 @@ const Body& asynchronous_body() { return the_asynchronous; }
 const Body& native_body() { return the_native; }
 const Body& nothing_body() { return the_nothing; }
 
+namespace {
+
+/// Of a callable, without running any Python: this is asked for where others wait for us, and with locks
+/// held.
+std::string name_of_callable(PyObject* callable) {
+    if (PyMethod_Check(callable)) callable = PyMethod_GET_FUNCTION(callable);
+    const char* name = nullptr;
+    if (PyFunction_Check(callable))
+        name = PyUnicode_AsUTF8(reinterpret_cast<PyFunctionObject*>(callable)->func_qualname);
+    else if (PyCFunction_Check(callable))
+        name = reinterpret_cast<PyCFunctionObject*>(callable)->m_ml->ml_name;
+    if (name == nullptr) PyErr_Clear();
+    return name == nullptr ? Py_TYPE(callable)->tp_name : name;
+}
+
+}  // namespace
+
 std::string name_of(const Operation& operation) {
-    const nb::handle title(static_cast<PyObject*>(operation.title)), callable(callable_of(operation));
-    if (title.is_valid()) return nb::cast<std::string>(title);
-    if (!callable.is_valid()) return operation.body->name();
-    if (operation.body == &the_native) return nb::inst_ptr<PyNative>(callable)->name;
-    // functools.partial has no name, but what it calls has.
-    PyObject *kind = nullptr, *value = nullptr, *trace = nullptr;
-    PyErr_Fetch(&kind, &value, &trace);
-    nb::object named = nb::borrow(callable);
-    while (nb::hasattr(named, "func")) named = named.attr("func");
-    std::string name;
-    if (nb::hasattr(named, "__qualname__"))
-        nb::try_cast(nb::object(named.attr("__qualname__")), name);
-    else
-        name = nb::cast<std::string>(
-            nb::str(nb::handle(reinterpret_cast<PyObject*>(Py_TYPE(named.ptr()))).attr("__name__")));
-    PyErr_Restore(kind, value, trace);
-    return name;
+    auto* const title = static_cast<PyObject*>(operation.title);
+    if (title != nullptr) {
+        const char* const name = PyUnicode_AsUTF8(title);
+        if (name != nullptr) return name;
+        PyErr_Clear();
+    }
+    auto* const callable = callable_of(operation);
+    if (callable == nullptr) return operation.body->name();
+    if (operation.body == &the_native) return nb::inst_ptr<PyNative>(nb::handle(callable))->name;
+    return name_of_callable(callable);
 }
 
 void raise_config(const std::string& text) {

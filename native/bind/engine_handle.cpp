@@ -207,8 +207,19 @@ void make_handle_type(nb::module_& module) {
     module.attr("Operation") = type;
 }
 
+namespace {
+
+void check_seconds(PyObject* seconds) {
+    double given = 0;
+    if (seconds != Py_None && (!nb::try_cast(nb::handle(seconds), given) || !(given >= 0) || given > 1e9))
+        raise_config("a deadline is a number of seconds from 0 up, or None");
+}
+
+}  // namespace
+
 bool wait_for(engine::Engine& engine, Operation& operation, PyObject* seconds) {
     if (operation.is_over()) return true;
+    check_seconds(seconds);
     const auto until =
         seconds == Py_None ? Clock::time_point::max() : after(nb::cast<double>(nb::handle(seconds)));
     try {

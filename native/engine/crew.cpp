@@ -16,7 +16,9 @@ thread_local Crew::Member* Crew::this_member = nullptr;
 thread_local bool Crew::inside = false;
 
 Crew::Crew(int threads, Interpreter* interpreter, Execute execute)
-    : threads_(threads), interpreter_(interpreter), execute_(std::move(execute)) {}
+    : threads_(threads), interpreter_(interpreter), execute_(std::move(execute)) {
+    for (int i = 0; i < most; ++i) members_[static_cast<std::size_t>(i)].number = i;
+}
 
 void Crew::start(const std::shared_ptr<void>& keep) {
     {
@@ -33,15 +35,15 @@ bool Crew::hire() {
     for (int i = 0; i < most; ++i) {
         Member& member = members_[static_cast<std::size_t>(i)];
         if (member.taken) continue;
-        member.taken = true;
-        member.number = i;
-        ++hired_;
-        used_ = std::max(used_.load(), i + 1);
         std::thread([this, keep, &member]() mutable {
             work(member);
             leave(member);
             keep.reset();  // the last of us ends the engine
         }).detach();
+        // Nothing of it if there can be no thread. A new one needs our lock before it can leave.
+        member.taken = true;
+        ++hired_;
+        used_ = std::max(used_.load(), i + 1);
         return true;
     }
     return false;

@@ -206,21 +206,19 @@ void Engine::finish(Operation& operation, FailurePtr failure, bool last_act) {
     settle(turned, last_act);
 }
 
-/// Not by recursion: a long chain may fail at once.
+/// Not by recursion: a long chain may fail at once. When the crew has gone, all that is left is cancelled.
 void Engine::settle(Turned& turned, bool last_act) {
-    while (!turned.over.empty()) {
-        Operation& next = *turned.over.back();
-        turned.over.pop_back();
-        end(next, std::move(next.failure), turned);
-    }
-    if (turned.ready.empty()) return;
-    if (closed_) {  // nobody is left to run it
-        auto late = std::move(turned.ready);
-        for (auto* const each : late) {
-            each->cancel();
-            end(*each, cancellation(*each), turned);
+    for (;;) {
+        while (!turned.over.empty()) {
+            Operation& next = *turned.over.back();
+            turned.over.pop_back();
+            end(next, std::move(next.failure), turned);
         }
-        return settle(turned, last_act);
+        if (!closed_ || turned.ready.empty()) break;
+        Operation& late = *turned.ready.back();
+        turned.ready.pop_back();
+        late.cancel();
+        end(late, cancellation(late), turned);
     }
     for (auto* const each : turned.ready) crew_.submit(*each, std::exchange(last_act, false));
 }

@@ -125,6 +125,8 @@ struct Operation {
     }
 };
 
+static_assert(sizeof(Operation) <= 256, "a million operations are to fit into memory");
+
 /// Higher priorities first, then the order of pushes.
 inline bool comes_later(const Operation* one, const Operation* other) {
     return one->priority != other->priority ? one->priority < other->priority : one->serial > other->serial;

@@ -179,6 +179,25 @@ def test_more_arguments_that_make_no_sense(parallel: Engine) -> None:
         parallel.lane("nic", width=0)
 
 
+def test_operations_are_called_what_they_run(parallel: Engine) -> None:
+    class Callable:
+        def __call__(self) -> None: ...
+
+        def method(self) -> None: ...
+
+        def __getattr__(self, name: str) -> None:
+            raise AssertionError(f"nobody is to ask for {name}")
+
+    thing = Callable()
+    for body, name in ((thing, "Callable"), (thing.method, "method"), (time.time, "time"), (partial(int), "partial")):
+        operation = parallel.push(body)
+        assert name in operation.name or operation.done()
+        operation.wait(20)
+    for deadline in (-1, float("nan"), float("inf"), "soon"):
+        with pytest.raises(ConfigError, match="number of seconds"):
+            parallel.push(lambda: time.sleep(0.05)).wait(deadline)  # type: ignore[arg-type]
+
+
 def test_lanes_take_so_many_at_once(parallel: Engine) -> None:
     wide, heavy = parallel.lane("nic", width=2), parallel.lane("memory", bytes=100)
     lock, inside, most = threading.Lock(), [0, 0], [0, 0]

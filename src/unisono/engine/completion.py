@@ -30,7 +30,9 @@ class Completion:
         self._token, self._place = token, place
 
     def __call__(self, result: Any = None, *, error: BaseException | None = None) -> None:
-        if is_future(result) and result.done():
+        if is_future(result):
+            if not result.done():
+                return self.when(result)
             if result.cancelled():
                 return self._check(self._token.fail(concurrent.futures.CancelledError(), True))
             result, error = (None, result.exception()) if result.exception() else (result.result(), None)
