@@ -18,7 +18,9 @@ import numpy as np
 
 from unisono.engine import native
 
-MODULUS = (1 << 61) - 1
+MODULUS = 1 << 64
+"""As native sums wrap: additions of both kinds commute."""
+
 WIDTH, BYTES = 2, 100
 BULK = 12
 
