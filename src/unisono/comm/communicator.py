@@ -143,7 +143,8 @@ class Communicator:
         Calls run in the order in which they are made; the arrays are not to be touched before the handle is done.
         """
         function = getattr(self, call, None) if isinstance(call, str) and not call.startswith("_") else None
-        if call in ("start", "close", "stats", "empty", "shrink") or not callable(function):
+        is_no_call = call in ("start", "close", "stats", "empty", "shrink") or str(call).endswith("_async")
+        if is_no_call or not callable(function):
             raise ConfigError(f'there is no call {call!r} to start; give its name, such as start("allreduce", x)')
         if self._runner.closed:
             raise ConfigError(f"{call} cannot be started: this communicator is closed")
