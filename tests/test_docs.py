@@ -110,7 +110,7 @@ CALLS = [
     ("unisono.", "init", unisono.init),
     ("unisono.", "launch", unisono.launch),
     ("unisono.", "premultiplied_sum", unisono.premultiplied_sum),
-    *(("comm.", *method) for method in public(unisono.Communicator)),
+    *(("comm.", *method) for method in public(unisono.Communicator) if not method[0].endswith("_async")),
     *(("handle.", *method) for method in public(Handle)),
 ]
 

@@ -5,6 +5,7 @@
 namespace unisono::bind {
 
 void calls(nanobind::module_& module);
+void engine(nanobind::module_& module);
 void errors(nanobind::module_& module);
 void executor(nanobind::module_& module);
 void method(nanobind::module_& module);

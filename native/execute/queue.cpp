@@ -83,12 +83,28 @@ void Ticket::rethrow() const {
 }
 
 void Ticket::finish(std::exception_ptr failure) {
-    const std::lock_guard lock(mutex_);
-    failure_ = std::move(failure);
-    done_.store(true, std::memory_order_release);
-    ended_.notify_all();
-    for (const auto& event : events_) ::eventfd_write(event.number(), 1);
-    events_.clear();
+    std::vector<std::function<void(bool)>> told;
+    {
+        const std::lock_guard lock(mutex_);
+        failure_ = std::move(failure);
+        done_.store(true, std::memory_order_release);
+        ended_.notify_all();
+        for (const auto& event : events_) ::eventfd_write(event.number(), 1);
+        events_.clear();
+        told.swap(told_);
+    }
+    for (const auto& tell : told) tell(!failure_);
+}
+
+void Ticket::then(std::function<void(bool succeeded)> tell) {
+    {
+        const std::lock_guard lock(mutex_);
+        if (!done_) {
+            told_.push_back(std::move(tell));
+            return;
+        }
+    }
+    tell(!failure_);
 }
 
 void Ticket::notify(Fd event) {

@@ -37,6 +37,9 @@ class Ticket {
     /// Writes to an eventfd when the call ends, or now if it has.
     void notify(Fd event);
 
+    /// Called once when the call has ended, in the thread that ran it, or now if it has.
+    void then(std::function<void(bool succeeded)> tell);
+
     struct Queue;
 
   private:
@@ -50,6 +53,7 @@ class Ticket {
     std::atomic<bool> done_ = false;  // releases the failure
     std::exception_ptr failure_;
     std::vector<Fd> events_;
+    std::vector<std::function<void(bool)>> told_;
 };
 
 /// Calls of one executor, in the order in which they were made. A call that is made while no other one is

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from .comm.call import premultiplied_sum as premultiplied_sum
     from .comm.communicator import Communicator as Communicator
     from .comm.start import init as init
+    from .engine.engine import Engine as Engine
+    from .engine.serial import SerialEngine as SerialEngine
     from .interpret.draw import draw_spacetime as draw_spacetime
     from .interpret.draw import draw_spacetime_text as draw_spacetime_text
     from .interpret.draw import draw_svg as draw_svg
@@ -32,8 +34,10 @@ _HOME = {
     "Communicator": "comm.communicator",
     "init": "comm.start",
     "premultiplied_sum": "comm.call",
+    "Engine": "engine.engine",
     "Link": "interpret.machine",
     "Machine": "interpret.machine",
+    "SerialEngine": "engine.serial",
     "algorithms": "schedule.catalog",
     "draw_spacetime": "interpret.draw",
     "draw_spacetime_text": "interpret.draw",

@@ -45,6 +45,7 @@ class Call:
     root: int = 0
     op: Any = "sum"
     reproducible: bool = False
+    tag: str = ""  # what the ranks call it, if they compare that, too
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "op", _operator(self.op))
@@ -87,6 +88,7 @@ class Call:
         """A number of all that the ranks have to agree on."""
         facts = (schedule.collective.name, schedule.name, schedule.root, sorted(schedule.parameters.items()))
         text = repr((facts, repr(self.op) if schedule.collective.reduces else None, layout_key(layout), dtype))
+        text += self.tag
         return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")
 
 

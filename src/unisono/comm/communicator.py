@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial, wraps
 from math import prod
@@ -21,6 +21,7 @@ from ..tune.links import Place
 from . import objects
 from .arguments import counts_of_rows, seconds, whole
 from .arrays import Array, is_value, new_array, readable, writable
+from .asynchronous import asynchronous
 from .black_box import Witness
 from .call import Call
 from .fork import Refusal, in_a_forked_child, this_process
@@ -144,25 +145,36 @@ class Communicator:
         Calls run in the order in which they are made; the arrays are not to be touched before the handle is done.
         """
         function = getattr(self, call, None) if isinstance(call, str) and not call.startswith("_") else None
-        if call in ("start", "close", "stats", "empty", "shrink") or not callable(function):
+        is_no_call = call in ("start", "close", "stats", "empty", "shrink") or str(call).endswith("_async")
+        if is_no_call or not callable(function):
             raise ConfigError(f'there is no call {call!r} to start; give its name, such as start("allreduce", x)')
         if self._runner.closed:
             raise ConfigError(f"{call} cannot be started: this communicator is closed")
         explain = partial(self._runner.explain, call=call, epoch=self._runner.epoch)
-        steps, method = steps_of(function), getattr(type(self), call)
-        if steps and (known := self._runner.start_known(method, arguments, options)):
+        method = getattr(type(self), call)
+        if steps_of(function) and (known := self._runner.start_known(method, arguments, options)):
             ticket, result = known
             return Handle(Started(ticket, lambda: result), call, explain)
+        return self._start(call, arguments, options)
+
+    def _start(
+        self, call: str, arguments: Sequence[Any], options: Mapping[str, Any], site: int | None = None, tag: str = ""
+    ) -> Handle:
+        """Start a call, from that line, under a name that the ranks compare."""
+        explain = partial(self._runner.explain, call=call, epoch=self._runner.epoch)
+        function, method = getattr(self, call), getattr(type(self), call)
+        steps = steps_of(function)
         if steps is None:
-            several = self._runner.start_several(partial(function, *arguments, **options))
+            several = self._runner.start_several(partial(function, *arguments, **options), site, tag)
             return Handle(Submitted(several), call, explain)
         rest = steps(self, *arguments, **options)
         try:
-            request = next(rest)
+            request = next(rest).tagged(tag)
         except StopIteration as end:
             return Handle(Done(end.value), call, explain)
-        started = self._runner.start(request)
-        if isinstance(request, Collective) and isinstance(started, Ticket) and request.target.origin is not None:
+        started = self._runner.start(request, site)
+        learns = isinstance(started, Ticket) and site is None
+        if learns and isinstance(request, Collective) and request.target.origin is not None:
             self._shortcuts.learn(method, request.target.origin, *arguments, **options)
         finish = partial(finished, rest)
         pending = Started(started, finish) if isinstance(started, Ticket) else Submitted(started, finish)
@@ -227,6 +239,16 @@ class Communicator:
         if any(extent < 0 for extent in extents):
             raise ConfigError(f"an array of shape {extents} cannot be")
         return new_array(self._inbox, extents, dtype)
+
+    (
+        allreduce_async, broadcast_async, reduce_async, scan_async, allgather_async, allgatherv_async, gather_async,
+        gatherv_async, scatter_async, scatterv_async, reduce_scatter_async, alltoall_async, alltoallv_async, send_async,
+        recv_async, sendrecv_async, barrier_async, allgather_object_async, gather_object_async, broadcast_object_async,
+    ) = asynchronous(
+        "allreduce", "broadcast", "reduce", "scan", "allgather", "allgatherv", "gather",
+        "gatherv", "scatter", "scatterv", "reduce_scatter", "alltoall", "alltoallv", "send",
+        "recv", "sendrecv", "barrier", "allgather_object", "gather_object", "broadcast_object",
+    )  # fmt: skip
 
     @one_call
     def allreduce(

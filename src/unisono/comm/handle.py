@@ -27,6 +27,10 @@ class Pending(Protocol):
 
     async def until_done(self) -> None: ...
 
+    def when_done(self, tell: Callable[[], None]) -> None:
+        """Call this when it is through, from any thread."""
+        ...
+
     def result(self) -> Any:
         """What it gave; or raises what went wrong."""
         ...
@@ -37,6 +41,13 @@ class Started:
 
     def __init__(self, ticket: Ticket, finish: Callable[[], Any]) -> None:
         self._ticket, self._finish = ticket, finish
+
+    @property
+    def ticket(self) -> Ticket:
+        return self._ticket
+
+    def when_done(self, tell: Callable[[], None]) -> None:
+        raise AssertionError("its ticket tells without the interpreter")
 
     def done(self) -> bool:
         return self._ticket.done()
@@ -83,6 +94,9 @@ class Submitted:
 
         await asyncio.wait([asyncio.wrap_future(self._future)])
 
+    def when_done(self, tell: Callable[[], None]) -> None:
+        self._future.add_done_callback(lambda _: tell())
+
     def result(self) -> Any:
         result = self._future.result()
         return self._finish() if self._finish else result
@@ -103,6 +117,9 @@ class Done:
     async def until_done(self) -> None:
         return
 
+    def when_done(self, tell: Callable[[], None]) -> None:
+        tell()
+
     def result(self) -> Any:
         return self._value
 
@@ -114,6 +131,11 @@ class Handle:
         self._pending, self._what, self._explain = pending, what, explain
         self._outcome: tuple[Any] | None = None
         self._process = this_process()
+
+    @property
+    def pending(self) -> Pending:
+        """What it waits for."""
+        return self._pending
 
     def wait(self, deadline: float | None = None) -> Any:
         """The result; waits for it for at most ``deadline`` seconds (the call has its own deadline besides)."""

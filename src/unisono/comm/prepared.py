@@ -113,6 +113,8 @@ class Preparation:
 def kind_of(call: Call, schedule: Schedule, dtype: str) -> Kind:
     collective = schedule.collective
     op = (call.op if isinstance(call.op, str) else "premultiplied_sum") if collective.reduces else None
+    if call.tag:
+        op = f"{op}, for {call.tag}" if op else f"for {call.tag}"
     return Kind(call.collective, schedule.name, dtype, op, call.root if collective.rooted else None)
 
 

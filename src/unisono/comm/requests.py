@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from dataclasses import replace
 from functools import update_wrapper
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from .._native import method
@@ -31,6 +33,10 @@ class Collective(NamedTuple):
     def name(self) -> str:
         return self.call.collective
 
+    def tagged(self, tag: str) -> Collective:
+        """The same, under a name that the ranks compare."""
+        return self._replace(call=replace(self.call, tag=tag)) if tag else self
+
 
 class Exchange(NamedTuple):
     """Send x to one rank and receive out from another; either may be left out."""
@@ -40,6 +46,18 @@ class Exchange(NamedTuple):
     out: Array | None
     origin: int | None
     deadline: float
+    tag: str = ""
+
+    def tagged(self, tag: str) -> Exchange:
+        """The same, under a name that both ranks compare."""
+        return self._replace(tag=tag)
+
+    @property
+    def fingerprint(self) -> int:
+        """A number of what both ranks have to agree on."""
+        array = self.x or self.out
+        digest = blake2b(self.tag.encode(), digest_size=6).digest() if self.tag else b""
+        return (array.code if array else 0) + (int.from_bytes(digest, "little") << 8)
 
     @property
     def name(self) -> str:

@@ -81,6 +81,7 @@ class Runner:
         stop_at_exit(executor)
         in_a_forked_child(self, Runner._let_go)
         self._started_from = 0  # the line that started what the worker does
+        self._tag = ""  # of that
         self._track = track
         if track:
             track.follow(self.flight.calls_since)
@@ -142,11 +143,13 @@ class Runner:
     def run(self, request: Request) -> None:
         """Run one call: here and now, or after those that are under way."""
         site = self._caller()
+        if self._tag and threading.get_ident() == self._worker:
+            request = request.tagged(self._tag)
         self.in_turn(lambda: self._run(request, site), request.name, request.deadline)
 
-    def start(self, request: Request) -> Ticket | Future[None]:
+    def start(self, request: Request, site: int | None = None) -> Ticket | Future[None]:
         """Run one call after all that were started before, and come back at once."""
-        site = self.flight.sites.caller(depth=3)
+        site = self.flight.sites.caller(depth=4) if site is None else site
         if news := self._explanation.news:
             return _failed(news)
         at_once = not (self._pool_is_busy() or self._explanation.has_to_begin_again or self._agreement)
@@ -169,13 +172,16 @@ class Runner:
             keep(started[0], (arguments, options))
         return started
 
-    def start_several(self, function: Callable[[], T]) -> Future[T]:
-        """Run a function, which makes calls, after all that was started before."""
-        site = self.flight.sites.caller(depth=3)
+    def start_several(self, function: Callable[[], T], site: int | None = None, tag: str = "") -> Future[T]:
+        """Run a function, which makes calls, after all that was started before. The tag is that of all of them."""
+        site = self.flight.sites.caller(depth=4) if site is None else site
 
         def work() -> T:
-            self._started_from = site
-            return function()
+            self._started_from, self._tag = site, tag
+            try:
+                return function()
+            finally:
+                self._tag = ""
 
         return self._submit(work)
 
@@ -334,12 +340,14 @@ class Runner:
         return self._prepared[key], source, target
 
     def _pairwise(self, request: Exchange) -> Prepared:
-        x, to, out, origin, _ = request
+        x, to, out, origin, *_ = request
         sizes = np.array([x.values.nbytes if x else 0, out.values.nbytes if out else 0], np.uint64)
         array = x or out or _NOTHING
         nowhere = np.zeros(2, np.uint64)
         program = self._preparation.programs.between(to, origin)
-        plan = LinkPlan(program, sizes, nowhere, nowhere, *Arithmetic(array.code, 0), array.code, pairwise=True)
+        plan = LinkPlan(
+            program, sizes, nowhere, nowhere, *Arithmetic(array.code, 0), request.fingerprint, pairwise=True
+        )
         return Prepared(Kind(request.name, dtype=array.dtype), int(sizes.sum()), plan)
 
 

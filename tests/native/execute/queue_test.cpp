@@ -121,6 +121,24 @@ void a_failure_in_the_thread_that_waits_is_kept_like_any_other() {
     expect(queue.run_or_start([](bool) {}) == nullptr, "the queue to be idle again");
 }
 
+void who_asked_is_told_of_the_end_once_also_if_it_was_before() {
+    CallQueue queue;
+    std::promise<void> go;
+    std::atomic<int> good = 0, bad = 0;
+    const auto tell = [&](bool succeeded) { ++(succeeded ? good : bad); };
+    const auto first = queue.start([&, ready = go.get_future().share()](bool) { ready.wait(); });
+    const auto second = queue.start([](bool) { throw std::runtime_error("bad"); });
+    first->then(tell);
+    second->then(tell);
+    expect(good == 0 && bad == 0, "nobody to be told before the end");
+    go.set_value();
+    first->wait(forever);
+    second->wait(forever);
+    second->then(tell);
+    while (good + bad < 3) std::this_thread::yield();
+    expect(good == 1 && bad == 2, "each to be told once");
+}
+
 }  // namespace
 
 int main() {
@@ -131,4 +149,5 @@ int main() {
     callers_from_several_threads_take_turns();
     who_waits_runs_what_nobody_runs_yet();
     a_failure_in_the_thread_that_waits_is_kept_like_any_other();
+    who_asked_is_told_of_the_end_once_also_if_it_was_before();
 }

@@ -1,0 +1,78 @@
+#include "bind/engine_token.hpp"
+
+#include "bind/bind.hpp"
+#include "bind/held.hpp"
+#include "bind/interpreter.hpp"
+
+namespace nb = nanobind;
+
+namespace unisono::bind {
+
+using engine::Failure;
+using engine::FailurePtr;
+
+namespace {
+
+FailurePtr failure_of(engine::Engine& engine, const engine::Operation& operation, const nb::object& error,
+                      bool cancelled) {
+    auto kept = cancelled ? nullptr : python_of(engine).keep(operation.serial, error);
+    return std::make_shared<Failure>(
+        Failure{operation.serial, nullptr, std::move(kept), cancelled, name_of(operation), operation.site});
+}
+
+}  // namespace
+
+Token::~Token() {
+    if (!called_.exchange(true) && !interpreter_ends()) {
+        const nb::object error = nb::module_::import_("unisono.engine.words").attr("dropped")();
+        engine_->finish(*operation_, failure_of(*engine_, *operation_, error, false));
+    }
+    engine_->forget(*operation_);
+}
+
+bool Token::complete(nb::handle result) {
+    if (called_.exchange(true)) return false;
+    operation_->result = result.inc_ref().ptr();
+    engine_->finish(*operation_, nullptr);
+    return true;
+}
+
+bool Token::fail(FailurePtr failure) {
+    if (called_.exchange(true)) return false;
+    engine_->finish(*operation_, std::move(failure));
+    return true;
+}
+
+bool Token::complete_with(Ticket& ticket, nb::handle outcome) {
+    if (called_.exchange(true)) return false;
+    operation_->result = outcome.inc_ref().ptr();
+    operation_->result_is_call = true;
+    engine_->remember(*operation_);
+    ticket.then([engine = engine_, operation = operation_](bool succeeded) {
+        if (succeeded)
+            engine->finish(*operation, nullptr);
+        else
+            engine->resume(*operation);
+        engine->forget(*operation);
+    });
+    return true;
+}
+
+void tokens(nb::module_& module) {
+    nb::class_<Token>(module, "Token", "Completes an operation, from any thread, once.")
+        .def("complete", &Token::complete, nb::arg("result").none(), "False if it was completed before.")
+        .def(
+            "complete_with",
+            [](Token& self, const Held<Ticket>& ticket, nb::handle outcome) {
+                return self.complete_with(*ticket.value, outcome);
+            },
+            nb::arg("ticket"), nb::arg("outcome"), "When a call ends; who asks for the result calls this.")
+        .def(
+            "fail",
+            [](Token& self, const nb::object& error, bool cancelled) {
+                return self.fail(failure_of(self.engine(), self.operation(), error, cancelled));
+            },
+            nb::arg("error"), nb::arg("cancelled") = false, "The same, with an exception.");
+}
+
+}  // namespace unisono::bind

@@ -1,0 +1,72 @@
+#include "engine/lane.hpp"
+
+#include <algorithm>
+
+namespace unisono::engine {
+
+namespace {
+
+std::span<const Demand> demands(const Operation& operation) {
+    return {operation.demands.get(), operation.demand_count};
+}
+
+}  // namespace
+
+void Lane::park(Operation& operation) {
+    parked_.push_back(&operation);
+    std::ranges::push_heap(parked_, comes_later);
+}
+
+Operation& Lane::unpark() {
+    std::ranges::pop_heap(parked_, comes_later);
+    Operation& operation = *parked_.back();
+    parked_.pop_back();
+    return operation;
+}
+
+Lane* Lanes::missing(const Operation& operation) {
+    for (const auto& [lane, amount] : demands(operation))
+        if (!lane->has_room(amount)) return lane.get();
+    return nullptr;
+}
+
+void Lanes::take(Operation& operation) {
+    operation.has_lanes = true;
+    for (const auto& [lane, amount] : demands(operation)) lane->used_ += amount;
+}
+
+bool Lanes::acquire(Operation& operation) {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [lane, amount] : demands(operation))
+        if (!lane->is_next(operation)) {
+            lane->park(operation);
+            return false;
+        }
+    if (Lane* const lane = missing(operation)) {
+        lane->park(operation);
+        return false;
+    }
+    take(operation);
+    return true;
+}
+
+void Lanes::release(Operation& operation, std::vector<Operation*>& may_begin) {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [lane, amount] : demands(operation)) lane->used_ -= amount;
+    for (const auto& [lane, amount] : demands(operation)) {
+        while (!lane->parked_.empty()) {
+            Operation& next = *lane->parked_.front();
+            Lane* const other = missing(next);
+            if (other == lane.get()) break;
+            lane->unpark();
+            if (other != nullptr) {
+                other->park(next);
+                continue;
+            }
+            take(next);
+            may_begin.push_back(&next);
+        }
+    }
+}
+
+}  // namespace unisono::engine

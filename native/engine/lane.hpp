@@ -1,0 +1,52 @@
+#pragma once
+
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "engine/operation.hpp"
+
+namespace unisono::engine {
+
+/// A resource that takes so much at once: operations, or bytes of them.
+class Lane {
+  public:
+    Lane(std::string name, std::uint64_t capacity) : name_(std::move(name)), capacity_(capacity) {}
+
+    const std::string& name() const { return name_; }
+    std::uint64_t capacity() const { return capacity_; }
+
+  private:
+    friend class Lanes;
+    bool has_room(std::uint64_t amount) const { return amount <= capacity_ - used_; }
+    /// Nobody who waits comes first.
+    bool is_next(const Operation& operation) const {
+        return parked_.empty() || comes_later(parked_.front(), &operation);
+    }
+    void park(Operation& operation);
+    Operation& unpark();
+
+    std::string name_;
+    std::uint64_t capacity_;
+    std::uint64_t used_ = 0;
+    std::vector<Operation*> parked_;  // a heap: the first one is next
+};
+
+/// Gives operations all that they demand, or nothing: so no two of them can each have what the other needs.
+/// Who comes first is served first, also if it needs much and others little.
+class Lanes {
+  public:
+    /// False if it is kept until there is room.
+    bool acquire(Operation& operation);
+
+    /// Adds those that may begin now.
+    void release(Operation& operation, std::vector<Operation*>& may_begin);
+
+  private:
+    static Lane* missing(const Operation& operation);
+    static void take(Operation& operation);
+
+    std::mutex mutex_;
+};
+
+}  // namespace unisono::engine

@@ -1,0 +1,95 @@
+"""Engines that end with their process, or are copied into another one."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+HEADER = """
+import os, sys, threading, time
+from unisono.engine import Engine
+engine = Engine(3)
+"""
+
+PROGRAMS = {
+    "idle": "engine.push(lambda: None).wait()",
+    "long queue": "A = engine.variable(); [engine.push(lambda: time.sleep(0.01), mutate=[A]) for _ in range(100000)]",
+    "busy": "[engine.push(lambda: sum(range(100000))) for _ in range(1000)]",
+    "native": "from unisono.engine import nothing; [engine.push(nothing) for _ in range(100000)]",
+    "never completed": "kept = []; engine.push_async(kept.append); engine.push(lambda: None).wait()",
+    "dropped": "engine.push_async(lambda done: None)",
+    "waits inside": "engine.push(lambda: engine.push(lambda: time.sleep(0.2)).wait())",
+    "pushes inside": "def again():\\n    engine.push(again)\\nengine.push(again)\\ntime.sleep(0.05)",
+    "failed": "engine.push(lambda: 1 / 0); time.sleep(0.05)",
+    "other thread": "def work():\\n    while True: engine.push(time.time)\\n"
+    "threading.Thread(target=work, daemon=True).start(); time.sleep(0.05)",
+    "forgotten": "engine.push(lambda: time.sleep(0.1)); del engine",
+}
+
+
+def run(program: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-X", "faulthandler", "-W", "error", "-c", HEADER + program.replace("\\n", "\n")],
+        capture_output=True, text=True, timeout=60, env={**os.environ},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_program_may_end_at_any_moment(program: str) -> None:
+    done = run(PROGRAMS[program])
+    assert (done.returncode, done.stdout) == (0, "")
+    if program == "other thread":  # which is told that the engine is closed, if there is time to say so
+        assert "nanobind" not in done.stderr
+    else:
+        assert done.stderr == ""
+
+
+def test_an_operation_that_never_ends_does_not_keep_the_process() -> None:
+    done = run("engine.push(lambda: time.sleep(1000)); time.sleep(0.05); print('end')")
+    assert (done.returncode, done.stdout) == (0, "end\n")
+
+
+def test_an_interrupted_wait_ends_the_program() -> None:
+    program = "import signal; signal.alarm(1); signal.signal(signal.SIGALRM, signal.default_int_handler)\\n"
+    done = run(
+        program + "engine.push_async(lambda done: kept.append(done)) if (kept := []) is not None else 0\\nengine.wait()"
+    )
+    assert "KeyboardInterrupt" in done.stderr
+    assert "Fatal" not in done.stderr
+
+
+def test_a_forked_child_is_refused_and_the_parent_goes_on() -> None:
+    program = """
+from unisono.errors import ConfigError
+A = engine.variable("A")
+pending = engine.push(lambda: time.sleep(0.1), mutate=[A])
+refused = 0
+child = os.fork()
+if child == 0:
+    for use in (lambda: engine.push(lambda: None), lambda: engine.variable(), pending.wait, engine.wait,
+                lambda: engine.wait(A), engine.graph):
+        try:
+            use()
+        except ConfigError as error:
+            refused += "forked" in str(error)
+    engine.close()
+    sys.exit(refused)
+_, status = os.waitpid(child, 0)
+pending.wait()
+print(os.waitstatus_to_exitcode(status), engine.push(lambda: "goes on", mutate=[A]).wait())
+"""
+    done = run(program)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "6 goes on\n", "")
+
+
+def test_an_engine_of_the_childs_own_works() -> None:
+    program = """
+child = os.fork()
+if child == 0:
+    with Engine(2) as own:
+        sys.exit(own.push(lambda: 7).wait())
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    done = run(program)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "7\n", "")
