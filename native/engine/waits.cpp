@@ -127,8 +127,9 @@ class Engine::Inside {
 
 /// Nothing if it is over.
 std::shared_ptr<Event> Engine::end_of(Operation& operation) {
-    auto waiter = std::make_unique<Waiter>(operation.waiters.load(std::memory_order_acquire),
-                                           std::make_shared<Event>());
+    auto waiter = std::make_unique<Waiter>();
+    waiter->next = operation.waiters.load(std::memory_order_acquire);
+    waiter->event = std::make_shared<Event>();
     const auto event = waiter->event;
     // Once it is over, what stands there is no waiter; and it is over before that stands there.
     while (!operation.is_over())
