@@ -41,4 +41,6 @@ NB_MODULE(_native, module) {
     unisono::bind::executor(module);
     unisono::bind::shortcuts(module);
     unisono::bind::method(module);
+    unisono::bind::server(module);
+    unisono::bind::server_client(module);
 }
