@@ -1,15 +1,26 @@
 #include "server/server.hpp"
 
-#include <sys/eventfd.h>
 #include <sys/socket.h>
+
+#include <tuple>
+#include <utility>
 
 #include "base/error.hpp"
 
 namespace unisono::server {
 
-Server::Server(ServerOptions options)
-    : options_(std::move(options)), bell_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-    if (!bell_.valid()) throw_errno("eventfd");
+namespace {
+
+std::pair<Fd, Fd> pair_of_sockets() {
+    int ends[2];
+    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) throw_errno("socketpair");
+    return {Fd(ends[0]), Fd(ends[1])};
+}
+
+}  // namespace
+
+Server::Server(ServerOptions options) : options_(std::move(options)) {
+    std::tie(bell_, heard_) = pair_of_sockets();
     for (std::uint32_t thread = 0; thread < options_.threads; ++thread) {
         ShardOptions mine = options_.shards;
         mine.shard = options_.server * options_.threads + thread;
@@ -17,14 +28,13 @@ Server::Server(ServerOptions options)
         mine.failed = [this](const std::string& why) {
             const std::lock_guard lock(mutex_);
             if (!failure_) failure_ = why;
-            ::eventfd_write(bell_.number(), 1);
+            ::send(bell_.number(), "!", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
         };
         shards_.push_back(std::make_unique<Shard>(std::move(mine)));
         if (options_.server != 0 || thread == 0) continue;
-        int ends[2];
-        if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) throw_errno("socketpair");
-        adopt_peer(Fd(ends[0]), thread);
-        adopt_coordinator(Fd(ends[1]), thread);
+        auto [first, other] = pair_of_sockets();
+        adopt_peer(std::move(first), thread);
+        adopt_coordinator(std::move(other), thread);
     }
 }
 

@@ -29,11 +29,12 @@ class Server {
     /// Why it cannot go on; nothing as long as it can.
     std::optional<std::string> failure() const;
     /// Readable when it has failed.
-    int failure_descriptor() const { return bell_.number(); }
+    int failure_descriptor() const { return heard_.number(); }
 
   private:
     ServerOptions options_;
-    Fd bell_;
+    Fd bell_;   // a socket, which Python's loops can wait for
+    Fd heard_;  // its other end
     mutable std::mutex mutex_;
     std::optional<std::string> failure_;  // under the mutex
     std::vector<std::unique_ptr<Shard>> shards_;

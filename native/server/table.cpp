@@ -23,16 +23,16 @@ void Table::join_at(std::uint32_t worker, std::uint64_t clock) {
 
 void Table::end(std::uint32_t worker) {
     clocks_.erase(worker);
-    prepared_.erase(worker);
+    std::erase_if(prepared_, [&](const auto& one) { return one.first.first == worker; });
     advance();
 }
 
 void Table::prepare(const Header& head, Bytes payload) {
     const auto clock = clock_of(head.worker);
-    if (clock && head.clock != *clock)
+    if (clock && head.clock < *clock)
         throw Malformed("a contribution to clock " + std::to_string(head.clock) + " of a worker at clock " +
                         std::to_string(*clock));
-    auto& contribution = prepared_[head.worker];
+    auto& contribution = prepared_[{head.worker, head.clock}];
     if (!contribution) contribution = content_->hold();
     contribution->take(head, payload);
 }
@@ -41,7 +41,7 @@ void Table::commit(std::uint32_t worker, std::uint64_t clock) {
     const auto at = clocks_.find(worker);
     if (at == clocks_.end() || clock != at->second + 1)
         throw Malformed("a clock that is not the worker's next one");
-    if (const auto found = prepared_.find(worker); found != prepared_.end()) {
+    if (const auto found = prepared_.find({worker, at->second}); found != prepared_.end()) {
         held_[at->second][worker] = std::move(found->second);
         prepared_.erase(found);
     }
@@ -64,12 +64,11 @@ std::size_t Table::memory() const { return content_->memory(); }
 
 std::size_t Table::held_of(std::uint32_t worker) const {
     std::size_t bytes = 0;
-    const auto count = [&](const auto& contributions) {
-        const auto found = contributions.find(worker);
-        if (found != contributions.end()) bytes += found->second->memory();
-    };
-    count(prepared_);
-    for (const auto& [_, contributions] : held_) count(contributions);
+    for (const auto& [key, contribution] : prepared_)
+        if (key.first == worker) bytes += contribution->memory();
+    for (const auto& [_, contributions] : held_)
+        if (const auto found = contributions.find(worker); found != contributions.end())
+            bytes += found->second->memory();
     return bytes;
 }
 

@@ -30,7 +30,7 @@ class Table {
     /// What it has committed counts, and nothing else.
     void end(std::uint32_t worker);
 
-    /// For the clock that the worker will commit next.
+    /// For a clock that the worker will commit.
     void prepare(const Header& head, Bytes payload);
     /// The clock has to be the worker's next one.
     void commit(std::uint32_t worker, std::uint64_t clock);
@@ -60,7 +60,8 @@ class Table {
     std::map<std::uint32_t, std::uint64_t> clocks_;
     std::map<std::uint32_t, std::uint64_t> resumed_;  // where workers were when the snapshot was taken
     std::uint64_t slowest_ = 0;
-    std::map<std::uint32_t, std::unique_ptr<Contribution>> prepared_;                       // not committed
+    // Not committed, as far as this shard has heard: by worker and clock. The coordinator may be ahead.
+    std::map<std::pair<std::uint32_t, std::uint64_t>, std::unique_ptr<Contribution>> prepared_;
     std::map<std::uint64_t, std::map<std::uint32_t, std::unique_ptr<Contribution>>> held_;  // by clock
 };
 
