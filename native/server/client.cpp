@@ -47,8 +47,7 @@ void Client::attach(std::uint32_t shard, Fd socket) {
     hello.kind = Kind::hello;
     hello.worker = worker_;
     hello.incarnation = incarnation_;
-    lane.connection->send(hello);
-    for (const Request& request : lane.requests) transmit(lane, request);
+    lane.connection->send(hello);  // the requests follow when it is welcome
     try {
         lane.connection->flush();
     } catch (const CallFailed& failed) {
@@ -84,7 +83,7 @@ void Client::issue(std::uint32_t shard, Request request) {
     }
     ++request.operation->pending;
     lane.requests.push_back(std::move(request));
-    if (!lane.connection) return;
+    if (!lane.connection || !lane.welcome) return;
     const bool idle = lane.connection->waiting() == 0;
     transmit(lane, lane.requests.back());
     if (!idle) return;
@@ -186,6 +185,9 @@ void Client::take(std::uint32_t shard, const Header& head, Bytes payload) {
     };
     if (head.kind == Kind::welcome) {
         lane.welcome = true;
+        for (const Request& request : lane.requests)
+            if (!request.answered) transmit(lane, request);
+        lane.connection->flush();
     } else if (head.kind == Kind::eager) {
         if (eager_) eager_(shard, head, payload);
     } else if (head.kind == Kind::failed && head.sequence == 0) {

@@ -40,7 +40,7 @@ void wait(Client& client, const OperationPtr& operation) {
 
 TableSpec spec(std::uint64_t elements, Consistency consistency, std::uint64_t bound) {
     TableSpec result;
-    result.name = "t";
+    result.name.assign(1, 't');
     result.extent = result.whole = elements;
     result.consistency = consistency;
     result.bound = bound;
@@ -99,7 +99,8 @@ void test_workers_agree(Consistency consistency, std::uint64_t bound) {
 
 void test_nonsense_ends_a_connection_and_nothing_else() {
     Server server(options(1, 1));
-    std::mt19937 random(7);
+    std::minstd_rand engine(7);
+    const auto random = [&] { return static_cast<std::uint32_t>(engine()); };
     for (int i = 0; i < 200; ++i) {
         auto [theirs, ours] = pair_of_sockets();
         server.adopt_worker(std::move(theirs), 0, 0);

@@ -16,7 +16,7 @@ using namespace unisono::server;
 TableSpec dense(std::uint64_t elements, Consistency consistency, std::uint64_t bound = 0,
                 Update update = Update::add) {
     TableSpec spec;
-    spec.name = "t";
+    spec.name.assign(1, 't');
     spec.extent = spec.whole = elements;
     spec.consistency = consistency;
     spec.bound = bound;
