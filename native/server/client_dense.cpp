@@ -23,7 +23,6 @@ ClientDense::ClientDense(Client& client, TableSpec spec, std::uint32_t number)
             part = {spec_.whole * shard / shards, spec_.whole * (shard + 1) / shards};
         else if (shard == home)
             part = {0, spec_.whole};
-        clocks_[shard].resize((part.end - part.begin + spec_.chunk() - 1) / spec_.chunk());
     }
 }
 
@@ -104,6 +103,8 @@ void ClientDense::send(Kind kind, const OperationPtr& operation, Bytes values, s
 
 OperationPtr ClientDense::pull(std::span<std::byte> out, bool with_info) {
     const std::lock_guard lock(client_.mutex());
+    for (std::uint32_t shard = 0; shard < parts_.size(); ++shard)
+        clocks_[shard].resize((parts_[shard].end - parts_[shard].begin + spec_.chunk() - 1) / spec_.chunk());
     auto operation = std::make_shared<Operation>();
     each_chunk([&](std::uint32_t shard, std::uint64_t first, std::uint64_t at, std::uint64_t count) {
         std::byte* to = out.empty() ? nullptr : out.data() + at * spec_.value_bytes();
@@ -146,12 +147,13 @@ void ClientDense::finish(const Header& reply, Bytes values, std::uint64_t at, st
     if (has_pending_ && linear() && asked_at == clock_) show(out, pending_.data() + offset, reply.count);
 }
 
-void ClientDense::take_eager(std::uint32_t shard, const Header& head, Bytes payload) {
+void ClientDense::store_eager(std::uint32_t shard, const Header& head, Bytes payload) {
     if (head.sequence < clock_ || head.first % spec_.chunk() != 0) return;  // without clocks of our own
     const auto [begin, end] = parts_[shard];
     if (head.first >= end - begin || payload.size() != head.count * size_of(spec_.wire) ||
         head.count != std::min<std::uint64_t>(spec_.chunk(), end - begin - head.first))
         throw Malformed("an eager push that is no chunk of table '" + spec_.name + "'");
+    if (clocks_[shard].empty()) return;  // nothing was pulled
     finish(head, payload, begin + head.first, clock_, nullptr);
     clocks_[shard][head.first / spec_.chunk()] = head.clock;
 }

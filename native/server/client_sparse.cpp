@@ -164,7 +164,7 @@ void ClientSparse::store(std::int64_t key, const std::byte* values, std::uint64_
     clock_in(row) = clock + 1;
 }
 
-void ClientSparse::take_eager(std::uint32_t shard, const Header& head, Bytes payload) {
+void ClientSparse::store_eager(std::uint32_t shard, const Header& head, Bytes payload) {
     const std::size_t each = spec_.extent * size_of(spec_.wire);
     if (head.count > most_payload || payload.size() != head.count * (sizeof(std::int64_t) + each))
         throw Malformed("an eager push of another length than it says");

@@ -1,6 +1,7 @@
 #include "server/client_table.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace unisono::server {
 
@@ -53,6 +54,14 @@ void ClientTable::committed() {
     absorb_pending();
     ++clock_;
     committing_ = false;
+    for (const Early& early : std::exchange(early_, {})) store_eager(early.shard, early.head, early.payload);
+}
+
+void ClientTable::take_eager(std::uint32_t shard, const Header& head, Bytes payload) {
+    if (head.sequence > clock_)  // our pending pushes are in it, and still here, too
+        early_.push_back({shard, head, {payload.begin(), payload.end()}});
+    else
+        store_eager(shard, head, payload);
 }
 
 void ClientTable::show(std::byte* values, const std::byte* gradients, std::size_t elements) const {

@@ -28,7 +28,8 @@ class ClientTable {
     OperationPtr commit();
     void committed();
 
-    virtual void take_eager(std::uint32_t shard, const Header& head, Bytes payload) = 0;
+    /// Values that a shard sent by itself. With the mutex.
+    void take_eager(std::uint32_t shard, const Header& head, Bytes payload);
 
   protected:
     struct Part {
@@ -41,6 +42,7 @@ class ClientTable {
     virtual void send_pending(const OperationPtr& operation) = 0;
     /// The pushes of this clock are in the table from now on.
     virtual void absorb_pending() = 0;
+    virtual void store_eager(std::uint32_t shard, const Header& head, Bytes payload) = 0;
 
     Header head(Kind kind) const;
     bool linear() const {
@@ -61,6 +63,14 @@ class ClientTable {
     std::uint32_t number_;
     std::uint64_t clock_ = 0;
     bool committing_ = false;
+
+  private:
+    struct Early {
+        std::uint32_t shard;
+        Header head;
+        std::vector<std::byte> payload;
+    };
+    std::vector<Early> early_;  // with the clock that is being committed
 };
 
 class ClientDense final : public ClientTable {
@@ -72,13 +82,12 @@ class ClientDense final : public ClientTable {
     OperationPtr pull(std::span<std::byte> out, bool with_info);
     OperationPtr push_pull(Bytes values, std::span<std::byte> out);
 
-    void take_eager(std::uint32_t shard, const Header& head, Bytes payload) override;
-
   private:
     TableSpec spec_of(std::uint32_t shard) const override;
     Bytes given_to(std::uint32_t shard, Bytes given) const override;
     void send_pending(const OperationPtr& operation) override;
     void absorb_pending() override;
+    void store_eager(std::uint32_t shard, const Header& head, Bytes payload) override;
 
     template <class Body>
     void each_chunk(Body body) const;  // (shard, first element of the part, first of all, count)
@@ -102,8 +111,6 @@ class ClientSparse final : public ClientTable {
     OperationPtr pull(std::span<const std::int64_t> keys, std::span<std::byte> out, bool with_info);
     OperationPtr push_pull(std::span<const std::int64_t> keys, Bytes rows, std::span<std::byte> out);
 
-    void take_eager(std::uint32_t shard, const Header& head, Bytes payload) override;
-
   private:
     struct Batch {
         std::vector<std::int64_t> keys;
@@ -115,6 +122,7 @@ class ClientSparse final : public ClientTable {
     Bytes given_to(std::uint32_t, Bytes) const override { return {}; }
     void send_pending(const OperationPtr& operation) override;
     void absorb_pending() override;
+    void store_eager(std::uint32_t shard, const Header& head, Bytes payload) override;
 
     void push(const OperationPtr& operation, std::span<const std::int64_t> keys, Bytes rows);
     void pull(const OperationPtr& operation, std::span<const std::int64_t> keys, std::byte* out,

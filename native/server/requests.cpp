@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "base/error.hpp"
 #include "server/shard.hpp"
 
 namespace unisono::server {
@@ -83,7 +84,12 @@ void Shard::refuse(Session& session, const Header& head, const std::string& why,
     reply.first = static_cast<std::uint64_t>(trouble);
     session.connection.send(reply, std::as_bytes(std::span(why)));
     touch(session);
-    if (head.sequence == 0) session.connection.flush();
+    if (head.sequence != 0) return;
+    try {  // its last words
+        session.connection.flush();
+    } catch (const CallFailed&) {
+        drop(session);
+    }
 }
 
 void Shard::finish(Session& session, const Header& head, std::uint64_t clock, const std::string& text) {

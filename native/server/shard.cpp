@@ -203,6 +203,7 @@ void Shard::drop(Session& session) {
 
 void Shard::bury() {
     std::erase_if(parked_, [](const Parked& parked) { return parked.session->gone; });
+    std::erase_if(touched_, [](const Session* session) { return session->gone; });
     for (auto& [_, marking] : markings_)
         if (marking.session && marking.session->gone) marking.session = nullptr;
     sessions_.remove_if([](const Session& session) { return session.gone; });

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import prod
 from typing import TYPE_CHECKING, Any, Literal, overload
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -66,7 +67,7 @@ class Table:
             "bound": consistency.bound,
             "init": _INITS[start],
             "start": first,
-            "seed": seed,
+            "seed": crc32(given.tobytes()) if start == "given" else seed,
         }
         self._prepared: Asked | None = None
         self._committing: Asked | None = None

@@ -1,0 +1,159 @@
+"""Workers and servers that end in the middle of a job, in one way each."""
+
+import os
+import signal
+import socket
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+from unisono.errors import DeadlineExceeded, MismatchError, PeerLost
+from unisono.server import ParameterServers, asynchronous, bsp, connect, ssp
+
+SHAPE = (100_000,)
+
+
+def kill_worker(servers: ParameterServers, consistency: str) -> None:
+    """Rank 1 dies at its fifth clock; the others go on to the end, and have not waited long."""
+    table = servers.table("w", SHAPE, consistency={"bsp": bsp, "ssp": ssp(2)}[consistency])
+    for clock in range(20):
+        if servers.rank == 1 and clock == 5:
+            table.push(np.ones(SHAPE))
+            os.kill(os.getpid(), signal.SIGKILL)
+        table.push(np.ones(SHAPE))
+        table.clock()
+        begin = time.monotonic()
+        table.pull()
+        assert time.monotonic() - begin < 10
+    while len(servers.status()["members"]) > 1 and servers.rank == 0:
+        time.sleep(0.02)
+    if servers.rank == 0:
+        values = table.pull(info=True)[0]
+        assert (values == 20 * (servers.size - 1) + 5).all(), values[:3]
+        print("went on", flush=True)
+
+
+def kill_server(servers: ParameterServers, which: str) -> None:
+    """All workers hear of it, those that wait for a worker, too."""
+    table = servers.table("w", SHAPE, consistency=bsp)
+    table.clock()
+    table.pull()
+    if servers.rank == 0:
+        os.kill(server_pids()[int(which)], signal.SIGKILL)
+    try:
+        if servers.rank == 1:
+            time.sleep(0.3)
+        for _ in range(1000):
+            table.push(np.ones(SHAPE))
+            table.clock()
+            table.pull()
+    except PeerLost as error:
+        assert "server" in str(error) or "shard" in str(error), error
+        print(f"heard: {error}", flush=True)
+        try:
+            servers.status()
+        except PeerLost:
+            print("and again", flush=True)
+    sys.exit(7)
+
+
+def deadline(servers: ParameterServers, _: str) -> None:
+    """Rank 1 does not come to its clock."""
+    table = servers.table("slow one", SHAPE, consistency=bsp)
+    table.clock()
+    table.pull()
+    if servers.rank == 1:
+        time.sleep(3)
+        table.clock()
+        table.pull()
+        return
+    try:
+        table.push(np.ones(SHAPE))
+        table.clock()
+        out = np.zeros(SHAPE, np.float32)
+        table.pull(out, deadline=0.5)
+        raise AssertionError("it came")
+    except DeadlineExceeded as error:
+        assert "waited 0.5 s in pull of table 'slow one'; the slowest: worker 1 at clock 1" in str(error), error
+    assert (table.pull() == servers.size - 1).all()
+    assert (out == 0).all()
+    print("named", flush=True)
+
+
+def breaks(servers: ParameterServers, kind: str) -> None:
+    """Connections break again and again; every push counts once."""
+    consistency = {"bsp": bsp, "asynchronous": asynchronous}[kind]
+    table = servers.table("w", SHAPE, dtype=np.int64, consistency=consistency)
+    random = np.random.default_rng(servers.rank)
+    for clock in range(30):
+        if random.integers(0, 3) == 0:
+            for connection in own_connections():
+                with connection:
+                    connection.shutdown(random.integers(0, 3))
+        table.push(np.ones(SHAPE))
+        table.clock()
+    done = Path(sys.argv[3]) / f"done-{servers.rank}"
+    done.touch()
+    while len(list(done.parent.glob("done-*"))) < servers.size:
+        time.sleep(0.01)
+    assert (table.pull() == 30 * servers.size).all(), table.pull()
+    print("exact", flush=True)
+
+
+def mismatch(servers: ParameterServers, _: str) -> None:
+    """Who describes a table otherwise is told so."""
+    meet = servers.counters("meet")
+    if servers.rank:
+        meet.clock()
+        meet.pull()
+    try:
+        servers.table("w", 10 + servers.rank)
+        servers.table("given", 3, init=np.full(3, float(servers.rank)))
+    except MismatchError as error:
+        assert "describes table 'w' otherwise" in str(error)
+        print("told", flush=True)
+    if servers.rank == 0:
+        meet.clock()
+        meet.pull()
+
+
+def server_pids() -> list[int]:
+    pids = {}
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            environment = dict(x.partition(b"=")[::2] for x in (path / "environ").read_bytes().split(b"\0"))
+            if (
+                environment.get(b"UNISONO_JOB") == os.environ["UNISONO_JOB"].encode()
+                and b"UNISONO_SERVER" in environment
+            ):
+                pids[int(environment[b"UNISONO_SERVER"])] = int(path.name)
+        except OSError:
+            continue
+    return [pids[number] for number in sorted(pids)]
+
+
+def own_connections() -> list[socket.socket]:
+    """Of this process to servers, as copies."""
+    ports = {int(address.rpartition(":")[2]) for address in os.environ["UNISONO_SERVERS"].split(",")}
+    found = []
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            sock = socket.socket(fileno=os.dup(int(name)))
+        except OSError:
+            continue
+        try:
+            ours = sock.family == socket.AF_INET and sock.getpeername()[1] in ports
+        except OSError:  # it is broken already
+            ours = False
+        if ours:
+            found.append(sock)
+        else:
+            sock.close()
+    return found
+
+
+if __name__ == "__main__":
+    with connect(deadline=40) as connected:
+        globals()[sys.argv[1]](connected, sys.argv[2])
