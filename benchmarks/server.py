@@ -3,8 +3,8 @@
     python benchmarks/server.py            # everything, about two minutes
     python benchmarks/server.py dense      # one of dense, sparse, latency
 
-- dense: push_pull of 64 MB, 2 workers, 2 servers, TCP: bytes that all sockets sent, per second, beside those of one bare
-  stream with 64 MB buffers. Measured in turns.
+- dense: push_pull of 64 MB, 2 workers, 2 servers, TCP: bytes that all sockets sent, per second, beside those of one
+  bare stream with 64 MB buffers. Measured in turns.
 - sparse: row updates per second and server core: 16 floats, batches of 10,000 keys, 10⁶ rows.
 - latency: a pull of 64 bytes (asynchronous, so the request reaches the server) beside a blocking TCP ping-pong.
 """
@@ -12,14 +12,12 @@
 from __future__ import annotations
 
 import os
-import resource
 import socket
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from statistics import median
-from threading import Thread
 from time import perf_counter
 
 import numpy as np
@@ -84,7 +82,6 @@ def job(part: str, workers: int, servers: int) -> list[str]:
     """The lines that this file prints as the workers of a job."""
     with tempfile.TemporaryDirectory() as directory:
         environment = os.environ | {"UNISONO_BENCHMARK": directory}
-        command = [sys.executable, "-m", "unisono.cli.main"]
         command = [str(Path(sys.executable).with_name("unisono")), "run", "-n", str(workers), "--servers", str(servers)]
         subprocess.run([*command, __file__, f"worker-{part}"], env=environment, check=True, timeout=250)
         return [line for path in sorted(Path(directory).iterdir()) for line in path.read_text().splitlines()]
@@ -172,14 +169,16 @@ def dense() -> None:
         seconds = max(float(line) for line in job("dense", 2, 2))
         moved = 2 * 2 * 64 * MEGABYTE / seconds
         ratios.append(moved / bare)
-        print(f"dense push_pull, 64 MB, 2 workers, 2 servers: {moved / 1e9:.2f} GB/s; bare stream {bare / 1e9:.2f} GB/s")
+        print(
+            f"dense push_pull, 64 MB, 2 workers, 2 servers: {moved / 1e9:.2f} GB/s; bare stream {bare / 1e9:.2f} GB/s"
+        )
     print(f"  median ratio {median(ratios):.2f} (bar: 0.60)")
 
 
 def sparse() -> None:
     wall, cpu, raw = map(float, job("sparse", 1, 1)[0].split())
-    print(f"sparse rows of 16 floats: {wall / 1e6:.2f} M updates/s; {cpu / 1e6:.2f} M per second of server CPU (bar: 2); "
-          f"{raw / 1e6:.2f} M keys/s")  # fmt: skip
+    print(f"sparse rows of 16 floats, batches of 10,000 keys, 10⁶ rows: {wall / 1e6:.2f} M updates/s (bar: 2)")
+    print(f"  {cpu / 1e6:.2f} M per second of the server's processor; {raw / 1e6:.2f} M keys/s with repeated ones")
 
 
 def latency() -> None:

@@ -108,7 +108,7 @@ def main() -> None:
             assert together == alone, (together, alone)
             if servers.rank == 0:
                 print(
-                    f"{method}: {iterations} iterations, all equal to one process: {together[0]:.2f} … {together[-1]:.2f}"
+                    f"{method}: {iterations} iterations, equal to one process: {together[0]:.2f} … {together[-1]:.2f}"
                 )
 
 

@@ -1,4 +1,4 @@
-"""Stragglers, injected: in each clock one worker, drawn uniformly, takes four times as long; or always the same one."""
+"""Stragglers, injected: in each clock one worker, drawn uniformly, takes four times as long; or always the last one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ class Pace:
         self, rank: int, size: int, *, seconds: float, slower: int = 4, permanent: bool = False, seed: int = 0
     ):
         self._rank, self._seconds, self._slower = rank, seconds, slower
-        self._slow = np.random.default_rng(seed).integers(0, size, 100_000) * (not permanent)
+        drawn = np.random.default_rng(seed).integers(0, size, 100_000)
+        self._slow = np.full_like(drawn, size - 1) if permanent else drawn
 
     def compute(self, clock: int) -> None:
         time.sleep(self._seconds * (self._slower if self._slow[clock] == self._rank else 1))

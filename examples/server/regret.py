@@ -3,9 +3,9 @@
     unisono run -n 4 --servers 2 examples/server/regret.py
 
 Each update is one example's logistic loss f_t; its features have norm 1, so |∇f_t| ≤ L = 1. Iterates stay within
-distance R of 0 (asserted), so ½|x - x'|² ≤ F² = 2R². Steps are η_t = σ/√t with σ = F/(L√(2(s+1)P)); T counts the updates
-of all P workers. Then the mean regret is at most 4FL√(2(s+1)P/T). And a read misses, or has too many of, at most
-2s(P-1) updates of others.
+distance R of 0 (asserted), so ½|x - x'|² ≤ F² = 2R². Steps are η_t = σ/√t with σ = F/(L√(2(s+1)P)). T counts the
+updates of all P workers: then the mean regret is at most 4FL√(2(s+1)P/T). And a read misses, or has too many of, at
+most 2s(P-1) updates of others.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ LINES: dict[str, Consistency] = {
     "essp(3)": essp(3),
     "asynchronous": asynchronous,
 }
-RATE = 0.02
+RATE = 0.006
 
 
 def digits() -> tuple[np.ndarray, np.ndarray]:

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from unisono.errors import DeadlineExceeded, MismatchError, PeerLost
 from unisono.server import ParameterServers, asynchronous, bsp, connect, ssp
@@ -42,20 +43,19 @@ def kill_server(servers: ParameterServers, which: str) -> None:
     table.pull()
     if servers.rank == 0:
         os.kill(server_pids()[int(which)], signal.SIGKILL)
-    try:
-        if servers.rank == 1:
-            time.sleep(0.3)
+
+    def work() -> None:
         for _ in range(1000):
             table.push(np.ones(SHAPE))
             table.clock()
             table.pull()
-    except PeerLost as error:
-        assert "server" in str(error) or "shard" in str(error), error
-        print(f"heard: {error}", flush=True)
-        try:
-            servers.status()
-        except PeerLost:
-            print("and again", flush=True)
+
+    with pytest.raises(PeerLost, match=r"server|shard") as heard:
+        work()
+    print(f"heard: {heard.value}", flush=True)
+    with pytest.raises(PeerLost):
+        servers.status()
+    print("and again", flush=True)
     sys.exit(7)
 
 
@@ -69,14 +69,12 @@ def deadline(servers: ParameterServers, _: str) -> None:
         table.clock()
         table.pull()
         return
-    try:
-        table.push(np.ones(SHAPE))
-        table.clock()
-        out = np.zeros(SHAPE, np.float32)
+    table.push(np.ones(SHAPE))
+    table.clock()
+    out = np.zeros(SHAPE, np.float32)
+    says = "waited 0.5 s in pull of table 'slow one'; the slowest: worker 1 at clock 1"
+    with pytest.raises(DeadlineExceeded, match=says):
         table.pull(out, deadline=0.5)
-        raise AssertionError("it came")
-    except DeadlineExceeded as error:
-        assert "waited 0.5 s in pull of table 'slow one'; the slowest: worker 1 at clock 1" in str(error), error
     assert (table.pull() == servers.size - 1).all()
     assert (out == 0).all()
     print("named", flush=True)
@@ -87,7 +85,7 @@ def breaks(servers: ParameterServers, kind: str) -> None:
     consistency = {"bsp": bsp, "asynchronous": asynchronous}[kind]
     table = servers.table("w", SHAPE, dtype=np.int64, consistency=consistency)
     random = np.random.default_rng(servers.rank)
-    for clock in range(30):
+    for _ in range(30):
         if random.integers(0, 3) == 0:
             for connection in own_connections():
                 with connection:
@@ -108,15 +106,17 @@ def mismatch(servers: ParameterServers, _: str) -> None:
     if servers.rank:
         meet.clock()
         meet.pull()
-    try:
-        servers.table("w", 10 + servers.rank)
-        servers.table("given", 3, init=np.full(3, float(servers.rank)))
-    except MismatchError as error:
-        assert "describes table 'w' otherwise" in str(error)
-        print("told", flush=True)
     if servers.rank == 0:
+        servers.table("w", 10)
+        servers.table("given", 3, init=np.zeros(3))
         meet.clock()
         meet.pull()
+    else:
+        with pytest.raises(MismatchError, match="describes table 'w' otherwise"):
+            servers.table("w", 11)
+        with pytest.raises(MismatchError, match="describes table 'given' otherwise"):
+            servers.table("given", 3, init=np.ones(3))
+        print("told", flush=True)
 
 
 def server_pids() -> list[int]:

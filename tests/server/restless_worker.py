@@ -59,7 +59,7 @@ def count(directory: Path) -> None:
 
 def disturb(directory: Path, rank: int, lives: int) -> None:
     random.seed(f"{directory} {rank}")
-    for life in range(lives):
+    for _ in range(lives):
         child = subprocess.Popen([sys.executable, __file__, str(directory), "0", "count"])
         ledger = Ledger(directory / str(rank)).numbers
         before, until = ledger[0], time.monotonic() + 40

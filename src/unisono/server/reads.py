@@ -28,7 +28,8 @@ class Read(NamedTuple):
 class Reads:
     """All reads of a table by this worker."""
 
-    def __init__(self, bound: int | None) -> None:
+    def __init__(self, worker: int, bound: int | None) -> None:
+        self.worker = worker
         self.bound = bound
         self.staleness: Counter[int] = Counter()
         self.waited: Counter[int] = Counter()  # nanoseconds, by whom was awaited
@@ -38,8 +39,9 @@ class Reads:
     def note(self, clock: int, read: tuple[int, int, int, int, int, int, int]) -> Read:
         staleness, waited, awaited, missing, extra, cached, parts = read
         self.staleness[staleness] += 1
-        if awaited >= 0:
-            self.waited[awaited] += waited
+        if awaited in (-1, self.worker):  # a shard had not heard of its own commit yet
+            awaited, waited = -1, 0
+        self.waited[awaited] += waited
         whole = cached == parts and parts > 0
         self.cached += whole
         self.missing_and_extra = max(self.missing_and_extra, missing + extra)
@@ -53,10 +55,10 @@ class Reads:
     def worst(self) -> int:
         return max(self.staleness, default=0)
 
-    def summary(self, table: str, consistency: str, worker: int) -> str:
+    def summary(self, table: str, consistency: str) -> str:
         """``max observed 2 ≤ 3 over 400 reads``, with the histogram and whom the worker waited for."""
         bound = "" if self.bound is None else f" ≤ {self.bound}"
-        lines = [f"table '{table}', {consistency}, worker {worker}: "]
+        lines = [f"table '{table}', {consistency}, worker {self.worker}: "]
         if self.bound is None:
             lines[0] += f"{self.count} reads, without a bound"
             return lines[0]
@@ -65,5 +67,6 @@ class Reads:
         for staleness, count in sorted(self.staleness.items()):
             lines.append(f"  {staleness:>3} clocks old {count:>9} reads {'█' * round(40 * count / total)}")
         for other, time in self.waited.most_common():
-            lines.append(f"  waited {time * 1e-9:.3f} s for worker {other}")
+            if other >= 0:
+                lines.append(f"  waited {time * 1e-9:.3f} s for worker {other}")
         return "\n".join(lines)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,7 +23,8 @@ class Replayed(NamedTuple):
     """Of the rows, if the table is sparse."""
 
 
-class Event(NamedTuple):
+@dataclass(frozen=True)
+class Event:
     """Something that changed a shard."""
 
     kind: str

@@ -66,7 +66,7 @@ def describe(update: str | type[Rule], options: dict[str, Any]) -> Described:
     if missing := [name for name, value in rates.items() if value is None]:
         raise ConfigError(f"update={update!r} needs {', '.join(missing)}=")
     try:
-        return Described(UPDATES.index(update), [float(value) for value in rates.values()])  # type: ignore[arg-type]
+        return Described(UPDATES.index(update), [float(value) for value in rates.values()])
     except (TypeError, ValueError):
         raise ConfigError(f"update={update!r}: its options are numbers, not {options}") from None
 

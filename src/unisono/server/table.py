@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     from .waiting import Waiting
 
 # The numbers of native/base/dtype.hpp.
-DTYPES = ("float64", "float32", "float16", "bfloat16", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")  # fmt: skip
+DTYPES = (
+    "float64", "float32", "float16", "bfloat16", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32",
+    "uint64",
+)  # fmt: skip
 _INITS = {"constant": 0, "uniform": 1, "given": 2}
 
 
@@ -52,7 +55,7 @@ class Table:
         self.consistency = consistency
         self._worker, self._waiting, self._rank, self._number = worker, waiting, rank, number
         self._what = f"of table '{name}'"
-        self.reads = Reads(consistency.bound if consistency.clocked else None)
+        self.reads = Reads(rank, consistency.bound if consistency.clocked else None)
         rule = describe(update, options)
         start, first, given = self._start(init, scale, seed)
         self._described: dict[str, object] = {
@@ -110,7 +113,7 @@ class Table:
 
     def report(self) -> str:
         """How stale this worker's reads were, and whom it waited for."""
-        return self.reads.summary(self.name, str(self.consistency), self._rank)
+        return self.reads.summary(self.name, str(self.consistency))
 
     def _started(self, asked: Asked, what: str, *memory: object) -> Handle[None]:
         return Handle(self._waiting, asked, f"{what} {self._what}", lambda _: None, *memory)
