@@ -67,6 +67,7 @@ void Shard::follow(const Header& head, Bytes payload) {
             store_.joined(head.worker, head.incarnation);
             for (auto at = parked_.begin(); at != parked_.end();) {
                 const bool meant = at->head.kind == Kind::hello && at->head.incarnation == head.incarnation;
+                if (meant) at->session->parked = 0;
                 if (meant && !at->session->gone) welcome(*at->session, at->head);
                 at = meant ? parked_.erase(at) : std::next(at);
             }

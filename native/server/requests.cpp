@@ -166,6 +166,7 @@ void Shard::answer(Session& session, const Header& head, Bytes payload, std::uin
 
 void Shard::park(Session& session, const Header& head, Bytes payload) {
     parked_.push_back({&session, head, {payload.begin(), payload.end()}, Time::now()});
+    session.parked += sizeof(Parked) + payload.size();
 }
 
 /// After the clock of `by` has changed something. What is served may change more.
@@ -192,7 +193,13 @@ void Shard::unpark_once(std::uint32_t by) {
             refuse(*at->session, at->head, error.what(), Trouble::config);
         }
         if (served && by != at->head.worker) waits_[{at->head.worker, by}] += waited;
-        at = served ? parked_.erase(at) : std::next(at);
+        if (!served) {
+            ++at;
+            continue;
+        }
+        at->session->parked -= sizeof(Parked) + at->payload.size();
+        touch(*at->session);
+        at = parked_.erase(at);
     }
 }
 

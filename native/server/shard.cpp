@@ -13,6 +13,8 @@ namespace {
 
 /// A client gets no more answers while so much waits for it: it is the one that does not read.
 constexpr std::size_t most_waiting = std::size_t{1} << 20;
+/// Nor are its requests read while so many bytes of them wait for other workers.
+constexpr std::size_t most_parked = std::size_t{8} << 20;
 
 Fd made(int descriptor, const char* what) {
     if (descriptor < 0) throw_errno(what);
@@ -116,7 +118,10 @@ void Shard::take_arrivals() {
         if (::epoll_ctl(epoll_.number(), EPOLL_CTL_ADD, session.connection.descriptor(), &event) != 0)
             session.gone = true;
         else if (arrival.role == Role::peer)
-            for (Parked& parked : std::exchange(parked_, {})) greet(*parked.session, parked.head);
+            for (Parked& parked : std::exchange(parked_, {})) {
+                parked.session->parked = 0;
+                greet(*parked.session, parked.head);
+            }
     }
 }
 
@@ -137,14 +142,14 @@ void Shard::serve(Session& session) {
 void Shard::pump(Session& session) {
     Header head;
     Bytes payload;
-    while (!session.gone && session.connection.waiting() < most_waiting &&
-           session.connection.next(head, payload)) {
+    while (!session.gone && may_ask(session) && session.connection.next(head, payload)) {
         try {
             handle(session, head, payload);
         } catch (const Refused& error) {
             refuse(session, head, error.what(), error.trouble);
         }
     }
+    session.paused = !may_ask(session);
     if (session.ack != 0) {
         Header ack;
         ack.kind = Kind::ack;
@@ -156,6 +161,11 @@ void Shard::pump(Session& session) {
 
 void Shard::touch(Session& session) {
     if (!std::exchange(session.touched, true)) touched_.push_back(&session);
+}
+
+/// A client that does not take its answers, or asks for ever more that has to wait, is not listened to.
+bool Shard::may_ask(const Session& session) {
+    return session.connection.waiting() < most_waiting && session.parked < most_parked;
 }
 
 /// Others may have got answers, too.
@@ -175,16 +185,16 @@ void Shard::settle() {
 
 /// Sends what there is to send, and says what to wait for.
 void Shard::watch(Session& session) {
-    const bool room = session.connection.waiting() < most_waiting;
     if (session.connection.flush())
         for (auto& [number, subscription] : session.eager)
             if (subscription.behind) send_due(session, number, subscription);
     epoll_event event{};
-    const bool now = session.connection.waiting() < most_waiting;
-    event.events = (now ? EPOLLIN : 0u) | (session.connection.waiting() > 0 ? EPOLLOUT : 0u);
+    const bool listens = may_ask(session);
+    event.events = (listens ? EPOLLIN : 0u) | (session.connection.waiting() > 0 ? EPOLLOUT : 0u);
     event.data.ptr = &session;
     ::epoll_ctl(epoll_.number(), EPOLL_CTL_MOD, session.connection.descriptor(), &event);
-    if (now && !room) pump(session);  // what has arrived meanwhile may be in our own memory
+    // What has arrived meanwhile may be in our own memory, of which epoll knows nothing.
+    if (listens && std::exchange(session.paused, false)) pump(session);
 }
 
 void Shard::drop(Session& session) {

@@ -73,6 +73,8 @@ class Shard {
         std::uint32_t number;
         std::uint64_t incarnation = 0;  // 0 until it is welcome
         std::uint64_t ack = 0;          // to be sent; 0: none
+        std::size_t parked = 0;         // bytes of requests that wait for other workers
+        bool paused = false;            // it has asked for so much that we do not listen for now
         bool touched = false;
         bool gone = false;
         std::map<std::uint32_t, Subscription> eager;
@@ -96,6 +98,7 @@ class Shard {
     void take_arrivals();
     void serve(Session& session);
     void pump(Session& session);
+    static bool may_ask(const Session& session);
     void settle();
     void watch(Session& session);
     void drop(Session& session);

@@ -40,8 +40,8 @@ def kill_server(servers: ParameterServers, which: str) -> None:
     """All workers hear of it, those that wait for a worker, too."""
     table = servers.table("w", SHAPE, consistency=bsp)
     table.clock()
-    table.pull()
     if servers.rank == 0:
+        table.pull()
         os.kill(server_pids()[int(which)], signal.SIGKILL)
 
     def work() -> None:
@@ -117,6 +117,56 @@ def mismatch(servers: ParameterServers, _: str) -> None:
         with pytest.raises(MismatchError, match="describes table 'given' otherwise"):
             servers.table("given", 3, init=np.ones(3))
         print("told", flush=True)
+
+
+def join(servers: ParameterServers, _: str) -> None:
+    """Somebody joins whom nobody expected, begins where the slowest is, and leaves; meanwhile the others wait for it."""
+    table = servers.table("w", SHAPE, dtype=np.int64, consistency=bsp)
+    for _ in range(4 if servers.rank == 0 else 5):
+        table.push(np.ones(SHAPE))
+        table.clock()
+        table.pull()
+    if servers.rank:
+        table.push(np.zeros(SHAPE))
+        table.clock()
+        return
+    with connect(rank=servers.size, size=servers.size + 1, deadline=20) as late:
+        other = late.table("w", SHAPE, dtype=np.int64, consistency=bsp)
+        assert other.now == 4
+        table.push(np.ones(SHAPE))
+        table.clock()
+        with pytest.raises(DeadlineExceeded, match=f"worker {servers.size} at clock 4"):
+            table.pull(deadline=0.5)
+        other.push(np.full(SHAPE, 100))
+        other.clock()
+        assert (table.pull() == 5 * servers.size + 100).all()
+    table.clock()
+    table.pull()  # without waiting for who has left
+    print("joined", flush=True)
+
+
+def idle(servers: ParameterServers, _: str) -> None:
+    """Servers that have nothing to do, do nothing."""
+    table = servers.table("w", SHAPE, consistency=bsp)
+    table.clock()
+    table.pull()
+    if servers.rank:
+        time.sleep(1.5)
+        table.clock()
+        return
+    table.clock()
+    pending = table.pull_async()  # waits for the others
+    time.sleep(0.2)
+
+    def used() -> float:
+        stats = [Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in server_pids()]
+        return sum(int(x[11]) + int(x[12]) for x in stats) / os.sysconf("SC_CLK_TCK")
+
+    before = used()
+    time.sleep(1)
+    assert used() - before <= 0.02
+    pending.wait()
+    print("idle", flush=True)
 
 
 def server_pids() -> list[int]:

@@ -19,6 +19,7 @@ def test_a_dead_server_ends_the_job_with_an_error_on_every_worker(which: int) ->
     run = run_job("failing_worker.py", "kill_server", which)
     assert run.stdout.count("heard: ") == 3, run.stdout + run.stderr
     assert run.stdout.count("and again") == 3
+    assert "Connection refused" in run.stdout
     assert "killed by SIGKILL" in run.stderr
     assert f"server {which} (pid" in run.stderr
     assert run.returncode == 128 + 9
@@ -35,6 +36,14 @@ def test_pushes_count_once_when_connections_break(tmp_path: Path, kind: str) -> 
 
 def test_who_describes_a_table_otherwise_is_told() -> None:
     assert succeed("failing_worker.py", "mismatch", "").count("told") == 2
+
+
+def test_a_worker_may_join_and_leave() -> None:
+    assert "joined" in succeed("failing_worker.py", "join", "")
+
+
+def test_servers_that_wait_use_no_processor() -> None:
+    assert "idle" in succeed("failing_worker.py", "idle", "")
 
 
 def test_the_servers_of_a_job_are_gone_when_it_ends(tmp_path: Path) -> None:

@@ -35,7 +35,9 @@ def dial(caller: Caller, server: int, address: Address, stream: int, patience: f
         try:
             talk = _call(caller, server, address, stream, where)
             return hold(talk, min(until, monotonic() + ATTEMPT)).sock.detach()
-        except (OSError, Closed, Garbled, TimeoutError) as error:
+        except TimeoutError:  # of this attempt; an earlier one may have had a better reason
+            pass
+        except (OSError, Closed, Garbled) as error:
             why = describe(error) or why
         if monotonic() >= until:
             raise PeerLost(f"{caller.name} cannot reach {where}: {why}")
