@@ -120,7 +120,7 @@ def mismatch(servers: ParameterServers, _: str) -> None:
 
 
 def join(servers: ParameterServers, _: str) -> None:
-    """Somebody joins whom nobody expected, begins where the slowest is, and leaves; meanwhile the others wait for it."""
+    """Somebody joins whom nobody expected, begins where the slowest is, and is waited for until it leaves."""
     table = servers.table("w", SHAPE, dtype=np.int64, consistency=bsp)
     for _ in range(4 if servers.rank == 0 else 5):
         table.push(np.ones(SHAPE))
