@@ -6,11 +6,14 @@
 - dense: push_pull of 64 MB, 2 workers, 2 servers, TCP: bytes that all sockets sent, per second, beside those of one
   bare stream with 64 MB buffers. Measured in turns.
 - sparse: row updates per second and server core: 16 floats, batches of 10,000 keys, 10⁶ rows.
+- peers: push_pull by one worker and one server, beside a Ray actor and torch RPC. Give interpreters that have these:
+  python benchmarks/server.py peers ray=/path/to/python torch=/path/to/python
 - latency: a pull of 64 bytes (asynchronous, so the request reaches the server) beside a blocking TCP ping-pong.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
@@ -191,10 +194,52 @@ def latency() -> None:
     print(f"  median ratio {median(ratios):.2f} (bar: 1.5)")
 
 
+def worker_peers() -> None:
+    from unisono.server import asynchronous, connect
+
+    sys.path.insert(0, str(Path(__file__).parent / "reference"))
+    from parameter_server_peers import KEYS, REPEATS, ROWS, SIZES, WIDTH, keys, timed
+
+    with connect() as servers:
+        result = []
+        for name, nbytes in SIZES.items():
+            table = servers.table(name, nbytes // 4, consistency=asynchronous)
+            gradient, out = np.ones(nbytes // 4, np.float32), np.empty(nbytes // 4, np.float32)
+            result.append(timed(lambda t=table, g=gradient, o=out: t.push_pull(g, o), REPEATS[name]))
+        table = servers.table("rows", width=WIDTH, consistency=asynchronous)
+        rows = np.ones((KEYS, WIDTH), np.float32)
+        for first in range(0, ROWS, KEYS):
+            table.push(np.arange(first, first + KEYS), rows)
+        some = keys()
+        result.append(timed(lambda: table.push(some, rows), 50))
+        tell(servers.rank, *result)
+
+
+def peers(*interpreters: str) -> None:
+    names = ["4 KB", "64 KB", "1 MB", "64 MB", "rows"]
+    ours = dict(zip(names, map(float, job("peers", 1, 1)[0].split()), strict=True))
+    for text in interpreters:
+        peer, _, python = text.partition("=")
+        script = Path(__file__).parent / "reference" / "parameter_server_peers.py"
+        run = subprocess.run([python, script, peer], capture_output=True, text=True, timeout=200)
+        line = next((line for line in run.stdout.splitlines() if line.startswith("RESULT ")), "")
+        if not line:
+            raise SystemExit(f"{peer} did not run: {run.stderr[-2000:]}")
+        theirs = json.loads(line.removeprefix("RESULT "))
+        for name in names:
+            what = "push of 10,000 rows" if name == "rows" else f"push_pull of {name}"
+            bar = 1 if name == "64 MB" else 5
+            print(f"{what}: {ours[name] * 1e3:.3f} ms; {peer} {theirs[name] * 1e3:.3f} ms: "
+                  f"{theirs[name] / ours[name]:.1f} × (bar: {bar})")  # fmt: skip
+
+
 PARTS = {"dense": dense, "sparse": sparse, "latency": latency}
 WORKERS = {"worker-dense": worker_dense, "worker-sparse": worker_sparse, "worker-latency": worker_latency}
+WORKERS["worker-peers"] = worker_peers
 
 if __name__ == "__main__":
-    wanted = sys.argv[1:] or list(PARTS)
-    for name in wanted:
-        (WORKERS | PARTS)[name]()
+    if sys.argv[1:2] == ["peers"]:
+        peers(*sys.argv[2:])
+    else:
+        for name in sys.argv[1:] or list(PARTS):
+            (WORKERS | PARTS)[name]()

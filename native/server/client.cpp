@@ -220,6 +220,7 @@ void Client::settle(Request& request) {
     request.operation.reset();
     request.arrived = nullptr;
     request.owned = {};
+    request.kept = {};
 }
 
 void Client::fail_all(const std::string& why) {

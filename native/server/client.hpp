@@ -53,11 +53,12 @@ class Client {
     struct Request {
         Header head;
         std::vector<std::byte> owned;  // the first part of the payload
-        Bytes lent;                    // the second, somebody else's, who keeps it until the answer is here
+        Bytes lent;  // the second, kept by somebody else until the answer is here, or by `kept`
         OperationPtr operation;
         std::span<std::byte> target;  // where values go, if not through `arrived` alone
         std::function<void(const Header&, Bytes)> arrived;
         bool answered = false;
+        std::vector<std::byte> kept = {};
     };
     using Eager = std::function<void(std::uint32_t shard, const Header&, Bytes)>;
     enum class Progress { done, broken, late };

@@ -6,11 +6,18 @@
 
 namespace unisono::server {
 
+namespace {
+
+/// Small enough that a server applies some rows while the next ones travel.
+constexpr std::size_t pushed_together = 96 << 10;
+constexpr std::size_t pulled_together = most_payload / 4;
+
+}  // namespace
+
 ClientSparse::ClientSparse(Client& client, TableSpec spec, std::uint32_t number)
     : ClientTable(client, std::move(spec), number),
       width_(spec_.extent * spec_.value_bytes()),
       pending_(width_),
-      merged_(width_),
       cache_((width_ + 7) / 8 * 8 + sizeof(std::uint64_t)),
       floors_(client.shards()) {}
 
@@ -18,8 +25,8 @@ std::uint64_t& ClientSparse::clock_in(std::byte* row) const {
     return *reinterpret_cast<std::uint64_t*>(row + (width_ + 7) / 8 * 8);
 }
 
-std::size_t ClientSparse::rows_at_once() const {
-    return std::max<std::size_t>(1, (most_payload / 4) / (sizeof(std::int64_t) + width_));
+std::size_t ClientSparse::rows_at_once(std::size_t bytes) const {
+    return std::max<std::size_t>(1, bytes / (sizeof(std::int64_t) + width_));
 }
 
 OperationPtr ClientSparse::push(std::span<const std::int64_t> keys, Bytes rows) {
@@ -47,49 +54,80 @@ OperationPtr ClientSparse::push_pull(std::span<const std::int64_t> keys, Bytes r
 }
 
 void ClientSparse::push(const OperationPtr& operation, std::span<const std::int64_t> keys, Bytes rows) {
+    if (!spec_.clocked()) return push_at_once(operation, keys, rows);
     if (committing_)
         throw Refused("table '" + spec_.name + "' is in a clock() that did not end: call it again first");
-    Rows& sum = spec_.clocked() ? pending_ : merged_;
     std::vector<Rows::Place> places(keys.size());
-    sum.insert(keys, places);
+    pending_.insert(keys, places);
     for (std::size_t i = 0; i < keys.size(); ++i) {
-        std::byte* row = sum.row(places[i].index);
+        std::byte* row = pending_.row(places[i].index);
         if (places[i].added)
             std::memcpy(row, rows.data() + i * width_, width_);
         else
             accumulate(spec_, row, rows.data() + i * width_, spec_.extent);
     }
-    if (spec_.clocked()) return;
-    send_rows(Kind::push, operation, merged_);
-    merged_.clear();
 }
 
-void ClientSparse::send_rows(Kind kind, const OperationPtr& operation, const Rows& rows) {
-    const std::size_t each = spec_.extent * size_of(spec_.wire);
-    std::vector<Batch> batches(client_.shards());
-    const auto go = [&](std::uint32_t shard) {
-        Batch& batch = batches[shard];
-        if (batch.keys.empty()) return;
-        Client::Request request{head(kind), {}, {}, operation, {}, {}};
-        request.head.count = batch.keys.size();
-        const Bytes keys = std::as_bytes(std::span(batch.keys));
-        request.owned.reserve(keys.size() + batch.rows.size());
-        request.owned.assign(keys.begin(), keys.end());
-        request.owned.insert(request.owned.end(), batch.rows.begin(), batch.rows.end());
-        client_.issue(shard, std::move(request));
-        batch.keys.clear();
-        batch.rows.clear();
-    };
-    for (std::uint32_t i = 0; i < rows.size(); ++i) {
-        const std::uint32_t shard = shard_of(rows.key(i), client_.shards());
-        Batch& batch = batches[shard];
-        batch.keys.push_back(rows.key(i));
-        batch.rows.resize(batch.rows.size() + each);
-        convert(spec_.dtype, rows.row(i), spec_.wire, batch.rows.data() + batch.rows.size() - each,
-                spec_.extent);
-        if (batch.keys.size() == rows_at_once()) go(shard);
+void ClientSparse::push_at_once(const OperationPtr& operation, std::span<const std::int64_t> keys,
+                                Bytes rows) {
+    const bool repeated = repeats_.find(keys);
+    if (!repeated && client_.shards() == 1 && spec_.wire == spec_.dtype)
+        return send_slices(operation, keys, rows);
+    if (repeated) {
+        merged_.assign(rows.begin(), rows.end());
+        for (std::size_t i = 0; i < keys.size(); ++i)
+            if (const std::size_t first = repeats_.first(i); first != i)
+                accumulate(spec_, merged_.data() + first * width_, rows.data() + i * width_, spec_.extent);
+        rows = merged_;
     }
-    for (std::uint32_t shard = 0; shard < client_.shards(); ++shard) go(shard);
+    std::vector<Batch> batches(client_.shards());
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+        if (repeats_.first(i) != i) continue;
+        const std::uint32_t shard = shard_of(keys[i], client_.shards());
+        add(batches[shard], keys[i], rows.data() + i * width_);
+        if (batches[shard].keys.size() == rows_at_once(pushed_together))
+            send_batch(Kind::push, operation, shard, batches[shard]);
+    }
+    for (std::uint32_t shard = 0; shard < client_.shards(); ++shard)
+        send_batch(Kind::push, operation, shard, batches[shard]);
+}
+
+/// From where they are.
+void ClientSparse::send_slices(const OperationPtr& operation, std::span<const std::int64_t> keys,
+                               Bytes rows) {
+    const std::size_t most = rows_at_once(pushed_together);
+    for (std::size_t done = 0; done < keys.size(); done += most) {
+        const auto some = keys.subspan(done, std::min(most, keys.size() - done));
+        Client::Request request{head(Kind::push), {}, {}, operation, {}, {}};
+        request.head.count = some.size();
+        const Bytes bytes = std::as_bytes(some);
+        request.owned.assign(bytes.begin(), bytes.end());
+        request.lent = rows.subspan(done * width_, some.size() * width_);
+        client_.issue(0, std::move(request));
+    }
+}
+
+void ClientSparse::add(Batch& batch, std::int64_t key, const std::byte* row) const {
+    const std::size_t each = spec_.extent * size_of(spec_.wire);
+    const std::size_t most = rows_at_once(pushed_together);
+    if (batch.keys.empty()) {
+        batch.keys.reserve(most);
+        batch.rows.resize(most * each);
+    }
+    convert(spec_.dtype, row, spec_.wire, batch.rows.data() + batch.keys.size() * each, spec_.extent);
+    batch.keys.push_back(key);
+}
+
+void ClientSparse::send_batch(Kind kind, const OperationPtr& operation, std::uint32_t shard, Batch& batch) {
+    if (batch.keys.empty()) return;
+    Client::Request request{head(kind), {}, {}, operation, {}, {}};
+    request.head.count = batch.keys.size();
+    const Bytes keys = std::as_bytes(std::span(batch.keys));
+    request.owned.assign(keys.begin(), keys.end());
+    request.kept = std::move(batch.rows);
+    request.lent = Bytes(request.kept).first(batch.keys.size() * spec_.extent * size_of(spec_.wire));
+    client_.issue(shard, std::move(request));
+    batch = {};
 }
 
 void ClientSparse::pull(const OperationPtr& operation, std::span<const std::int64_t> keys, std::byte* to,
@@ -102,7 +140,7 @@ void ClientSparse::pull(const OperationPtr& operation, std::span<const std::int6
         Batch& batch = batches[shard];
         batch.keys.push_back(keys[i]);
         batch.origins.push_back(i);
-        if (batch.keys.size() == rows_at_once())
+        if (batch.keys.size() == rows_at_once(pulled_together))
             issue_pull(operation, shard, std::exchange(batch, {}), to, with_info);
     }
     for (std::uint32_t shard = 0; shard < client_.shards(); ++shard)
@@ -184,7 +222,15 @@ void ClientSparse::store_eager(std::uint32_t shard, const Header& head, Bytes pa
 }
 
 void ClientSparse::send_pending(const OperationPtr& operation) {
-    send_rows(Kind::prepare, operation, pending_);
+    std::vector<Batch> batches(client_.shards());
+    for (std::uint32_t i = 0; i < pending_.size(); ++i) {
+        const std::uint32_t shard = shard_of(pending_.key(i), client_.shards());
+        add(batches[shard], pending_.key(i), pending_.row(i));
+        if (batches[shard].keys.size() == rows_at_once(pushed_together))
+            send_batch(Kind::prepare, operation, shard, batches[shard]);
+    }
+    for (std::uint32_t shard = 0; shard < client_.shards(); ++shard)
+        send_batch(Kind::prepare, operation, shard, batches[shard]);
 }
 
 void ClientSparse::absorb_pending() {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "server/client.hpp"
+#include "server/repeats.hpp"
 #include "server/rows.hpp"
 #include "server/update.hpp"
 
@@ -105,7 +106,8 @@ class ClientSparse final : public ClientTable {
   public:
     ClientSparse(Client& client, TableSpec spec, std::uint32_t number);
 
-    /// Keys in any order; the rows of one that is repeated are added up.
+    /// Keys in any order; the rows of one that is repeated are added up. If the table is asynchronous, the
+    /// memory of the rows stays until the operation is done.
     OperationPtr push(std::span<const std::int64_t> keys, Bytes rows);
     /// `out` may be empty: then the rows are only fetched into the cache.
     OperationPtr pull(std::span<const std::int64_t> keys, std::span<std::byte> out, bool with_info);
@@ -127,18 +129,22 @@ class ClientSparse final : public ClientTable {
     void push(const OperationPtr& operation, std::span<const std::int64_t> keys, Bytes rows);
     void pull(const OperationPtr& operation, std::span<const std::int64_t> keys, std::byte* out,
               bool with_info);
-    void send_rows(Kind kind, const OperationPtr& operation, const Rows& rows);
+    void add(Batch& batch, std::int64_t key, const std::byte* row) const;
+    void send_batch(Kind kind, const OperationPtr& operation, std::uint32_t shard, Batch& batch);
     void issue_pull(const OperationPtr& operation, std::uint32_t shard, Batch batch, std::byte* out,
                     bool with_info);
     void arrive(const Header& head, Bytes values, const Batch& batch, std::uint64_t asked_at, std::byte* out);
     void store(std::int64_t key, const std::byte* values, std::uint64_t clock);
     bool serve(std::int64_t key, std::uint32_t shard, std::byte* out, Operation& operation);
-    std::size_t rows_at_once() const;
+    void push_at_once(const OperationPtr& operation, std::span<const std::int64_t> keys, Bytes rows);
+    void send_slices(const OperationPtr& operation, std::span<const std::int64_t> keys, Bytes rows);
+    std::size_t rows_at_once(std::size_t bytes) const;
     std::uint64_t& clock_in(std::byte* row) const;
 
     std::size_t width_;  // bytes of a row
     Rows pending_;
-    Rows merged_;
+    Repeats repeats_;
+    std::vector<std::byte> merged_;
     Rows cache_;                         // values, and a clock
     std::vector<std::uint64_t> floors_;  // by shard: all that is cached is at least of this clock
 };

@@ -10,6 +10,8 @@ namespace unisono::server {
 
 namespace {
 
+constexpr std::size_t worth_a_kernel = 256;  // elements: for less, finding it takes longer than adding
+
 template <class T>
 void apply_floating(const TableSpec& spec, const Target& target, const T* g, std::size_t n) {
     auto* w = reinterpret_cast<T*>(target.values);
@@ -17,6 +19,9 @@ void apply_floating(const TableSpec& spec, const Target& target, const T* g, std
     auto* second = first + n;
     const auto rate = static_cast<T>(spec.rates[0]);
     switch (spec.update) {
+        case Update::add:
+            for (std::size_t i = 0; i < n; ++i) w[i] += g[i];
+            return;
         case Update::sgd:
             for (std::size_t i = 0; i < n; ++i) w[i] -= rate * g[i];
             return;
@@ -71,7 +76,9 @@ std::size_t slots_of(const TableSpec& spec) {
 }
 
 void apply(const TableSpec& spec, const Target& target, const std::byte* gradients, std::size_t elements) {
-    if (spec.update == Update::add || spec.update == Update::assign)
+    const bool floating = spec.dtype == Dtype::f32 || spec.dtype == Dtype::f64;
+    const bool short_sum = spec.update == Update::add && floating && elements < worth_a_kernel;
+    if (!short_sum && (spec.update == Update::add || spec.update == Update::assign))
         accumulate(spec, target.values, gradients, elements);
     else if (spec.dtype == Dtype::f32)
         apply_floating(spec, target, reinterpret_cast<const float*>(gradients), elements);

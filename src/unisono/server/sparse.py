@@ -30,13 +30,16 @@ class SparseTable(Table):
 
     def push(self, keys: ArrayLike, rows: np.ndarray, *, deadline: float | None = None) -> None:
         """Gradients for these rows; those of a key that is repeated are added up."""
-        asked = self._push(_keys(keys), rows)
+        wanted = _keys(keys)
+        asked = self._native.push(wanted, _bytes(self._rows(wanted, rows)))
         if not self.consistency.clocked:
             self._waiting.wait(asked, f"push {self._what}", deadline)
 
     def push_async(self, keys: ArrayLike, rows: np.ndarray) -> Handle[None]:
-        """The same, without waiting."""
-        return self._started(self._push(_keys(keys), rows), "push")
+        """The same, without waiting; the rows must stay as they are until the handle is done."""
+        wanted = _keys(keys)
+        values = self._rows(wanted, rows)
+        return self._started(self._native.push(wanted, _bytes(values)), "push", values)
 
     @overload
     def pull(
@@ -89,10 +92,6 @@ class SparseTable(Table):
         self._waiting.wait(asked, f"push_pull {self._what}", deadline)
         self._note(asked, now)
         return target
-
-    def _push(self, keys: np.ndarray, rows: np.ndarray) -> Asked:
-        asked: Asked = self._native.push(keys, _bytes(self._rows(keys, rows)))
-        return asked
 
     def _rows(self, keys: np.ndarray, rows: np.ndarray) -> np.ndarray:
         values = np.ascontiguousarray(rows, self.dtype)
