@@ -63,11 +63,12 @@ OperationPtr ClientDense::push(Bytes values) {
     }
     if (committing_)
         throw Refused("table '" + spec_.name + "' is in a clock() that did not end: call it again first");
-    if (!has_pending_)
-        pending_.assign(values.begin(), values.end());
-    else
-        accumulate(spec_, pending_.data(), values.data(), spec_.whole);
-    has_pending_ = true;
+    if (!pending_) {
+        pending_ = std::make_shared<std::vector<std::byte>>(values.begin(), values.end());
+        return operation;
+    }
+    if (pending_.use_count() > 1) pending_ = std::make_shared<std::vector<std::byte>>(*pending_);
+    accumulate(spec_, pending_->data(), values.data(), spec_.whole);
     return operation;
 }
 
@@ -115,7 +116,7 @@ OperationPtr ClientDense::pull(std::span<std::byte> out, bool with_info) {
             note(*operation, *clock, clock_);
             if (!to) return;
             std::memcpy(to, cache_.data() + at * spec_.value_bytes(), count * spec_.value_bytes());
-            if (has_pending_ && linear()) show(to, pending_.data() + at * spec_.value_bytes(), count);
+            if (pending_ && linear()) show(to, pending_->data() + at * spec_.value_bytes(), count);
             return;
         }
         Client::Request request{head(Kind::pull), {}, {}, operation, {}, {}};
@@ -123,10 +124,11 @@ OperationPtr ClientDense::pull(std::span<std::byte> out, bool with_info) {
         request.head.first = first;
         request.head.count = count;
         if (to && spec_.wire == spec_.dtype && !with_info) request.target = {to, count * spec_.value_bytes()};
-        request.arrived = [this, shard, at, to, asked_at = clock_, operation](const Header& reply,
-                                                                              Bytes payload) {
+        request.arrived = [this, shard, at, to, asked_at = clock_, operation,
+                           own = linear() ? pending_ : nullptr](const Header& reply, Bytes payload) {
             const Bytes values = open(reply, payload, asked_at, *operation);
             finish(reply, values, at, asked_at, to);
+            if (to && own) show(to, own->data() + at * spec_.value_bytes(), reply.count);
             if (caches() && asked_at == clock_) clocks_[shard][reply.first / spec_.chunk()] = reply.clock;
         };
         client_.issue(shard, std::move(request));
@@ -144,7 +146,6 @@ void ClientDense::finish(const Header& reply, Bytes values, std::uint64_t at, st
     }
     if (!out) return;
     if (values.data() != out) convert(spec_.wire, values.data(), spec_.dtype, out, reply.count);
-    if (has_pending_ && linear() && asked_at == clock_) show(out, pending_.data() + offset, reply.count);
 }
 
 void ClientDense::store_eager(std::uint32_t shard, const Header& head, Bytes payload) {
@@ -159,13 +160,14 @@ void ClientDense::store_eager(std::uint32_t shard, const Header& head, Bytes pay
 }
 
 void ClientDense::send_pending(const OperationPtr& operation) {
-    if (has_pending_) send(Kind::prepare, operation, pending_, {});
+    if (pending_) send(Kind::prepare, operation, *pending_, {});
 }
 
 void ClientDense::absorb_pending() {
-    if (!std::exchange(has_pending_, false) || cache_.empty()) return;
+    const auto pushed = std::exchange(pending_, nullptr);
+    if (!pushed || cache_.empty()) return;
     if (linear())
-        show(cache_.data(), pending_.data(), spec_.whole);
+        show(cache_.data(), pushed->data(), spec_.whole);
     else
         for (auto& clocks : clocks_) std::ranges::fill(clocks, std::nullopt);
 }

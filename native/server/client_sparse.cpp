@@ -138,6 +138,7 @@ void ClientSparse::pull(const OperationPtr& operation, std::span<const std::int6
         ++operation->read.parts;
         if (!with_info && serve(keys[i], shard, to ? to + i * width_ : nullptr, *operation)) continue;
         Batch& batch = batches[shard];
+        note_own(batch, keys[i]);
         batch.keys.push_back(keys[i]);
         batch.origins.push_back(i);
         if (batch.keys.size() == rows_at_once(pulled_together))
@@ -191,9 +192,17 @@ void ClientSparse::arrive(const Header& reply, Bytes values, const Batch& batch,
         if (!out) continue;
         std::byte* to = out + batch.origins[i] * width_;
         std::memcpy(to, row.data(), width_);
-        const auto own = pending_.find(batch.keys[i]);
-        if (own != Rows::absent && linear() && asked_at == clock_) show(to, pending_.row(own), spec_.extent);
     }
+    for (std::size_t i = 0; out && i < batch.pushed.size(); ++i)
+        show(out + batch.origins[batch.pushed[i]] * width_, batch.own.data() + i * width_, spec_.extent);
+}
+
+/// What this worker has pushed to a row, as of now, is shown with it when it comes.
+void ClientSparse::note_own(Batch& batch, std::int64_t key) const {
+    const auto own = linear() ? pending_.find(key) : Rows::absent;
+    if (own == Rows::absent) return;
+    batch.pushed.push_back(static_cast<std::uint32_t>(batch.keys.size()));
+    batch.own.insert(batch.own.end(), pending_.row(own), pending_.row(own) + width_);
 }
 
 void ClientSparse::store(std::int64_t key, const std::byte* values, std::uint64_t clock) {

@@ -96,8 +96,7 @@ class ClientDense final : public ClientTable {
     void finish(const Header& head, Bytes values, std::uint64_t at, std::uint64_t asked_at, std::byte* out);
 
     std::vector<Part> parts_;
-    std::vector<std::byte> pending_;
-    bool has_pending_ = false;
+    std::shared_ptr<std::vector<std::byte>> pending_;  // pulls under way show those of when they were made
     std::vector<std::byte> cache_;
     std::vector<std::vector<std::optional<std::uint64_t>>> clocks_;  // of the cache: by shard and chunk
 };
@@ -118,6 +117,8 @@ class ClientSparse final : public ClientTable {
         std::vector<std::int64_t> keys;
         std::vector<std::byte> rows;         // as they go over the wire
         std::vector<std::uint32_t> origins;  // which of the caller's keys these are
+        std::vector<std::uint32_t> pushed;  // which of them have rows in `own`: pushes that are not committed
+        std::vector<std::byte> own;
     };
 
     TableSpec spec_of(std::uint32_t) const override { return spec_; }
@@ -134,6 +135,7 @@ class ClientSparse final : public ClientTable {
     void issue_pull(const OperationPtr& operation, std::uint32_t shard, Batch batch, std::byte* out,
                     bool with_info);
     void arrive(const Header& head, Bytes values, const Batch& batch, std::uint64_t asked_at, std::byte* out);
+    void note_own(Batch& batch, std::int64_t key) const;
     void store(std::int64_t key, const std::byte* values, std::uint64_t clock);
     bool serve(std::int64_t key, std::uint32_t shard, std::byte* out, Operation& operation);
     void push_at_once(const OperationPtr& operation, std::span<const std::int64_t> keys, Bytes rows);

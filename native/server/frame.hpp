@@ -40,7 +40,6 @@ enum class Kind : std::uint8_t {
 
 enum Flag : std::uint16_t {
     with_clocks = 1,  // an answer begins with how many clocks of each worker it has
-    checked = 2,      // `check_of_payload` is valid
 };
 
 /// Why a request failed, in the header's `first`.

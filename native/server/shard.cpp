@@ -15,6 +15,8 @@ namespace {
 constexpr std::size_t most_waiting = std::size_t{1} << 20;
 /// Nor are its requests read while so many bytes of them wait for other workers.
 constexpr std::size_t most_parked = std::size_t{8} << 20;
+/// Then it is the turn of others.
+constexpr int frames_at_a_time = 64;
 
 Fd made(int descriptor, const char* what) {
     if (descriptor < 0) throw_errno(what);
@@ -67,7 +69,8 @@ void Shard::close() {
 void Shard::run() {
     std::array<epoll_event, 64> events;
     while (!closing_) {
-        const int count = ::epoll_wait(epoll_.number(), events.data(), events.size(), next_timeout());
+        const int timeout = hungry_.empty() ? next_timeout() : 0;
+        const int count = ::epoll_wait(epoll_.number(), events.data(), events.size(), timeout);
         try {
             for (int i = 0; i < count; ++i) {
                 auto* session = static_cast<Session*>(events[static_cast<std::size_t>(i)].data.ptr);
@@ -76,6 +79,8 @@ void Shard::run() {
                 else if (!session->gone)
                     serve(*session);
             }
+            for (Session* session : std::exchange(hungry_, {}))
+                if (!session->gone) serve(*session);
             end_the_broken();
             settle();
         } catch (const std::exception& error) {
@@ -142,14 +147,16 @@ void Shard::serve(Session& session) {
 void Shard::pump(Session& session) {
     Header head;
     Bytes payload;
-    while (!session.gone && may_ask(session) && session.connection.next(head, payload)) {
+    int left = frames_at_a_time;
+    while (!session.gone && left > 0 && may_ask(session) && session.connection.next(head, payload)) {
+        --left;
         try {
             handle(session, head, payload);
         } catch (const Refused& error) {
             refuse(session, head, error.what(), error.trouble);
         }
     }
-    session.paused = !may_ask(session);
+    session.paused = left == 0 || !may_ask(session);
     if (session.ack != 0) {
         Header ack;
         ack.kind = Kind::ack;
@@ -192,9 +199,11 @@ void Shard::watch(Session& session) {
     const bool listens = may_ask(session);
     event.events = (listens ? EPOLLIN : 0u) | (session.connection.waiting() > 0 ? EPOLLOUT : 0u);
     event.data.ptr = &session;
-    ::epoll_ctl(epoll_.number(), EPOLL_CTL_MOD, session.connection.descriptor(), &event);
-    // What has arrived meanwhile may be in our own memory, of which epoll knows nothing.
-    if (listens && std::exchange(session.paused, false)) pump(session);
+    const std::uint32_t wanted = event.events;
+    if (std::exchange(session.events, wanted) != wanted)
+        ::epoll_ctl(epoll_.number(), EPOLL_CTL_MOD, session.connection.descriptor(), &event);
+    // What has arrived may be in our own memory, of which epoll knows nothing.
+    if (listens && std::exchange(session.paused, false)) hungry_.push_back(&session);
 }
 
 void Shard::drop(Session& session) {
@@ -213,7 +222,8 @@ void Shard::drop(Session& session) {
 
 void Shard::bury() {
     std::erase_if(parked_, [](const Parked& parked) { return parked.session->gone; });
-    std::erase_if(touched_, [](const Session* session) { return session->gone; });
+    for (auto* sessions : {&touched_, &hungry_})
+        std::erase_if(*sessions, [](const Session* session) { return session->gone; });
     for (auto& [_, marking] : markings_)
         if (marking.session && marking.session->gone) marking.session = nullptr;
     sessions_.remove_if([](const Session& session) { return session.gone; });

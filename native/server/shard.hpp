@@ -71,10 +71,11 @@ class Shard {
         Connection connection;
         Role role;
         std::uint32_t number;
-        std::uint64_t incarnation = 0;  // 0 until it is welcome
-        std::uint64_t ack = 0;          // to be sent; 0: none
-        std::size_t parked = 0;         // bytes of requests that wait for other workers
-        bool paused = false;            // it has asked for so much that we do not listen for now
+        std::uint64_t incarnation = 0;   // 0 until it is welcome
+        std::uint64_t ack = 0;           // to be sent; 0: none
+        std::size_t parked = 0;          // bytes of requests that wait for other workers
+        bool paused = false;             // it has asked for so much that we do not listen for now
+        std::uint32_t events = EPOLLIN;  // what epoll waits for
         bool touched = false;
         bool gone = false;
         std::map<std::uint32_t, Subscription> eager;
@@ -144,7 +145,8 @@ class Shard {
     std::atomic<bool> closing_ = false;
     std::list<Session> sessions_;
     std::list<Parked> parked_;
-    std::vector<Session*> touched_;
+    std::vector<Session*> touched_;                     // have something to send
+    std::vector<Session*> hungry_;                      // may have sent more than was looked at
     std::map<std::uint32_t, Time::time_point> broken_;  // workers, since when; the coordinator's
     std::set<std::uint64_t> fenced_;                    // incarnations that have ended
     std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t> waits_;  // who, for whom: nanoseconds

@@ -119,6 +119,26 @@ def mismatch(servers: ParameterServers, _: str) -> None:
         print("told", flush=True)
 
 
+def fenced(servers: ParameterServers, _: str) -> None:
+    """Rank 1 is cut off for longer than the others wait, and told so when it is back."""
+    table = servers.table("w", SHAPE, dtype=np.int64, consistency=bsp)
+    table.push(np.ones(SHAPE))
+    table.clock()
+    table.pull()
+    if servers.rank == 1:
+        for connection in own_connections():
+            with connection:
+                connection.shutdown(socket.SHUT_RDWR)
+        time.sleep(1)
+        with pytest.raises(PeerLost, match="has been given up"):
+            table.clock()
+        print("told", flush=True)
+        return
+    table.push(np.ones(SHAPE))
+    table.clock()
+    assert (table.pull() == servers.size + servers.size - 1).all()
+
+
 def join(servers: ParameterServers, _: str) -> None:
     """Somebody joins whom nobody expected, begins where the slowest is, and is waited for until it leaves."""
     table = servers.table("w", SHAPE, dtype=np.int64, consistency=bsp)

@@ -38,6 +38,10 @@ def test_who_describes_a_table_otherwise_is_told() -> None:
     assert succeed("failing_worker.py", "mismatch", "").count("told") == 2
 
 
+def test_who_was_given_up_and_comes_back_is_told_so() -> None:
+    assert "told" in succeed("failing_worker.py", "fenced", "", UNISONO_SERVER_GRACE="0.2")
+
+
 def test_a_worker_may_join_and_leave() -> None:
     assert "joined" in succeed("failing_worker.py", "join", "")
 

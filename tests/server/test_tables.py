@@ -1,6 +1,8 @@
 """Tables in one process: what they hold is what NumPy would have computed."""
 
+import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import ml_dtypes
@@ -250,6 +252,49 @@ def test_names_whose_numbers_collide_are_refused(servers: ParameterServers) -> N
     servers.table("plumless", 3)
     with pytest.raises(MismatchError, match="plumless"):
         servers.table("buckeroo", 3)  # the same CRC-32
+
+
+def test_threads_share_a_connection(servers: ParameterServers) -> None:
+    dense = servers.counters("w", 50_000, consistency=asynchronous)
+    sparse = servers.table("e", width=1, dtype=np.int64, consistency=asynchronous)
+
+    def work(number: int) -> None:
+        for _ in range(20):
+            dense.push(np.ones(50_000))
+            sparse.push([number, 99], [[1], [1]])
+            handle = sparse.pull_async([number])
+            dense.pull()
+            assert handle.wait()[0, 0] > 0
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(4)))
+    assert (dense.pull() == 80).all()
+    assert sparse.pull([0, 1, 2, 3, 99]).ravel().tolist() == [20, 20, 20, 20, 80]
+
+
+def test_a_forked_child_has_nothing_of_it(servers: ParameterServers) -> None:
+    table = servers.table("w", 3, consistency=asynchronous)
+    table.push_async(np.ones(3)).wait()  # there is a thread, too
+    if (pid := os.fork()) == 0:
+        code = 1
+        try:
+            for call in (servers.status, lambda: table.push(np.ones(3)), table.pull):
+                with pytest.raises(ConfigError):
+                    call()
+            code = 0
+        finally:
+            os._exit(code)
+    assert os.waitpid(pid, 0)[1] == 0
+    assert table.pull().tolist() == [1, 1, 1]
+
+
+def test_a_pull_under_way_is_done_before_the_next_clock(servers: ParameterServers) -> None:
+    table = servers.table("w", 3_000_000)
+    for n in range(5):
+        handle = table.pull_async()
+        table.push(np.ones(3_000_000))
+        table.clock()
+        assert len(np.unique(handle.wait())) == 1, n
 
 
 def test_empty_tables_and_pulls_are_fine(servers: ParameterServers) -> None:

@@ -36,16 +36,21 @@ class Reads:
         self.cached = 0
         self.missing_and_extra = 0  # the most of one read
 
-    def note(self, clock: int, read: tuple[int, int, int, int, int, int, int]) -> Read:
+    def note(self, read: tuple[int, int, int, int, int, int, int]) -> None:
         staleness, waited, awaited, missing, extra, cached, parts = read
-        self.staleness[staleness] += 1
-        if awaited in (-1, self.worker):  # a shard had not heard of its own commit yet
-            awaited, waited = -1, 0
-        self.waited[awaited] += waited
-        whole = cached == parts and parts > 0
-        self.cached += whole
-        self.missing_and_extra = max(self.missing_and_extra, missing + extra)
-        return Read(clock, staleness, waited * 1e-9, awaited if awaited >= 0 else None, missing, extra, whole)
+        self.staleness[staleness] = self.staleness.get(staleness, 0) + 1
+        if awaited not in (-1, self.worker):  # itself: a shard had not heard of its own commit yet
+            self.waited[awaited] += waited
+        if cached == parts and parts:
+            self.cached += 1
+        if missing or extra:
+            self.missing_and_extra = max(self.missing_and_extra, missing + extra)
+
+    def describe(self, clock: int, read: tuple[int, int, int, int, int, int, int]) -> Read:
+        staleness, waited, awaited, missing, extra, cached, parts = read
+        if awaited in (-1, self.worker):
+            return Read(clock, staleness, 0.0, None, missing, extra, cached == parts > 0)
+        return Read(clock, staleness, waited * 1e-9, awaited, missing, extra, cached == parts > 0)
 
     @property
     def count(self) -> int:
@@ -67,6 +72,5 @@ class Reads:
         for staleness, count in sorted(self.staleness.items()):
             lines.append(f"  {staleness:>3} clocks old {count:>9} reads {'█' * round(40 * count / total)}")
         for other, time in self.waited.most_common():
-            if other >= 0:
-                lines.append(f"  waited {time * 1e-9:.3f} s for worker {other}")
+            lines.append(f"  waited {time * 1e-9:.3f} s for worker {other}")
         return "\n".join(lines)

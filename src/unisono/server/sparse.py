@@ -63,34 +63,35 @@ class SparseTable(Table):
         self._news()
         asked = self._native.pull(wanted, _bytes(target), info)
         self._waiting.wait(asked, f"pull {self._what}", deadline)
-        read = self._note(asked, now)
-        return (target, read) if info else target
+        self.reads.note(asked.read)
+        return (target, self.reads.describe(now, asked.read)) if info else target
 
     def pull_async(self, keys: ArrayLike, out: np.ndarray | None = None) -> Handle[np.ndarray]:
         """A pull that goes on by itself."""
-        wanted, now = _keys(keys), self.now
+        wanted = _keys(keys)
         target = self._target(len(wanted), out)
-        asked = self._native.pull(wanted, _bytes(target), False)
+        asked = self._under_way(self._native.pull(wanted, _bytes(target), False))
 
         def finish(answered: Asked) -> np.ndarray:
-            self._note(answered, now)
+            self.reads.note(answered.read)
             return target
 
         return Handle(self._waiting, asked, f"pull {self._what}", finish, target)
 
     def prefetch(self, keys: ArrayLike) -> Handle[None]:
         """Fetches rows that will be pulled; of use where reads may be stale, as these are served here."""
-        return self._started(self._native.pull(_keys(keys), np.empty(0, np.uint8), False), "prefetch")
+        asked = self._native.pull(_keys(keys), np.empty(0, np.uint8), False)
+        return self._started(self._under_way(asked), "prefetch")
 
     def push_pull(
         self, keys: ArrayLike, rows: np.ndarray, out: np.ndarray | None = None, *, deadline: float | None = None
     ) -> np.ndarray:
         """A push, and a pull of what came of it."""
-        wanted, now = _keys(keys), self.now
+        wanted = _keys(keys)
         target = self._target(len(wanted), out)
         asked = self._native.push_pull(wanted, _bytes(self._rows(wanted, rows)), _bytes(target))
         self._waiting.wait(asked, f"push_pull {self._what}", deadline)
-        self._note(asked, now)
+        self.reads.note(asked.read)
         return target
 
     def _rows(self, keys: np.ndarray, rows: np.ndarray) -> np.ndarray:

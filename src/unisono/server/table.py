@@ -72,6 +72,7 @@ class Table:
             "start": first,
             "seed": crc32(given.tobytes()) if start == "given" else seed,
         }
+        self._pulls: list[Asked] = []  # under way
         self._prepared: Asked | None = None
         self._committing: Asked | None = None
         self._native: Any = self._make(extent)
@@ -102,6 +103,9 @@ class Table:
         """Ends this worker's clock: what it pushed is acknowledged, and counts on all shards or on none. If a deadline
         ends the call, another one goes on with it."""
         what = f"clock {self._what}"
+        for asked in self._pulls:  # under bsp, servers send from the table itself, which the next clock changes
+            self._waiting.wait(asked, what, deadline)
+        self._pulls.clear()
         if self._prepared is None:
             self._prepared = self._native.prepare()
         self._waiting.wait(self._prepared, what, deadline)
@@ -115,11 +119,13 @@ class Table:
         """How stale this worker's reads were, and whom it waited for."""
         return self.reads.summary(self.name, str(self.consistency))
 
+    def _under_way(self, asked: Asked) -> Asked:
+        self._pulls = [other for other in self._pulls if not other.done]
+        self._pulls.append(asked)
+        return asked
+
     def _started(self, asked: Asked, what: str, *memory: object) -> Handle[None]:
         return Handle(self._waiting, asked, f"{what} {self._what}", lambda _: None, *memory)
-
-    def _note(self, asked: Asked, clock: int) -> Read:
-        return self.reads.note(clock, asked.read)
 
     def _news(self) -> None:
         if self.consistency.kind == "essp":
@@ -172,23 +178,23 @@ class DenseTable(Table):
         self._news()
         asked = self._native.pull(_bytes(target), info)
         self._waiting.wait(asked, f"pull {self._what}", deadline)
-        read = self._note(asked, now)
-        return (target, read) if info else target
+        self.reads.note(asked.read)
+        return (target, self.reads.describe(now, asked.read)) if info else target
 
     def pull_async(self, out: np.ndarray | None = None) -> Handle[np.ndarray]:
         """A pull that goes on by itself; the handle's ``wait`` has the array."""
-        target, now = self._target(out), self.now
-        asked = self._native.pull(_bytes(target), False)
+        target = self._target(out)
+        asked = self._under_way(self._native.pull(_bytes(target), False))
 
         def finish(answered: Asked) -> np.ndarray:
-            self._note(answered, now)
+            self.reads.note(answered.read)
             return target
 
         return Handle(self._waiting, asked, f"pull {self._what}", finish, target)
 
     def prefetch(self) -> Handle[None]:
         """Fetches what a pull would have to wait for; of use where reads may be stale, as these are served here."""
-        return self._started(self._native.pull(np.empty(0, np.uint8), False), "prefetch")
+        return self._started(self._under_way(self._native.pull(np.empty(0, np.uint8), False)), "prefetch")
 
     def push_pull(
         self, gradient: np.ndarray, out: np.ndarray | None = None, *, deadline: float | None = None
@@ -197,10 +203,10 @@ class DenseTable(Table):
         if self.consistency.clocked:
             self.push(gradient)
             return self.pull(out, deadline=deadline)
-        values, target, now = self._checked(gradient, "a gradient"), self._target(out), self.now
+        values, target = self._checked(gradient, "a gradient"), self._target(out)
         asked = self._native.push_pull(_bytes(values), _bytes(target))
         self._waiting.wait(asked, f"push_pull {self._what}", deadline)
-        self._note(asked, now)
+        self.reads.note(asked.read)
         return target
 
     def _target(self, out: np.ndarray | None) -> np.ndarray:
