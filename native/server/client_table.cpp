@@ -83,7 +83,7 @@ Bytes ClientTable::open(const Header& head, Bytes payload, std::uint64_t asked_a
         const auto worker = unpacker.take<std::uint64_t>();
         const auto applied = unpacker.take<std::uint64_t>();
         if (worker == client_.worker()) continue;
-        missing += asked_at - std::min(asked_at, applied);
+        if (!(worker & has_ended)) missing += asked_at - std::min(asked_at, applied);
         extra += std::max(asked_at, applied) - asked_at;
     }
     read.missing = std::max(read.missing, missing);

@@ -70,6 +70,9 @@ struct Header {
 };
 static_assert(sizeof(Header) == 64);
 
+/// Among the workers of an answer's clocks: it has ended, and nothing of it is missing.
+inline constexpr std::uint64_t has_ended = std::uint64_t{1} << 63;
+
 inline constexpr std::uint32_t nobody = ~std::uint32_t{0};
 
 /// These bytes are no frame, or a frame that nobody of ours would send.

@@ -154,7 +154,9 @@ void Shard::answer(Session& session, const Header& head, Bytes payload, std::uin
         }
     Packer packer;
     if (reply.flags & with_clocks) {
-        packer.put(static_cast<std::uint64_t>(table.clocks().size()));
+        packer.put(static_cast<std::uint64_t>(table.clocks().size() + table.departed().size()));
+        for (const auto& [worker, clock] : table.departed())
+            packer.put(worker | has_ended).put(table.applied(clock));
         for (const auto& [worker, clock] : table.clocks())
             packer.put(static_cast<std::uint64_t>(worker)).put(table.applied(clock));
     }

@@ -25,6 +25,7 @@ Server::Server(ServerOptions options) : options_(std::move(options)) {
         ShardOptions mine = options_.shards;
         mine.shard = options_.server * options_.threads + thread;
         mine.shards = options_.servers * options_.threads;
+        mine.threads = options_.threads;
         mine.failed = [this](const std::string& why) {
             const std::lock_guard lock(mutex_);
             if (!failure_) failure_ = why;

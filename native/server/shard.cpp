@@ -215,8 +215,10 @@ void Shard::drop(Session& session) {
         if (coordinates() && session.incarnation != 0 && member && member->incarnation == session.incarnation)
             broken_.try_emplace(session.number, Time::now());
     } else if (!farewell_ && !closing_) {
-        fail(session.role == Role::coordinator ? "the first server is gone"
-                                               : "shard " + std::to_string(session.number) + " is gone");
+        const std::uint32_t server =
+            session.role == Role::coordinator ? 0 : session.number / options_.threads;
+        fail("server " + std::to_string(server) +
+             " is gone. A job cannot go on without its servers: start it again from the last snapshot");
     }
 }
 

@@ -22,6 +22,7 @@ using Time = std::chrono::steady_clock;
 struct ShardOptions {
     std::uint32_t shard = 0;
     std::uint32_t shards = 1;
+    std::uint32_t threads = 1;  // of each server
     std::uint32_t workers = 1;
     std::chrono::milliseconds grace{1000};  // that a worker has to come back when its connection broke
     std::string log;                        // a directory; empty: no apply log

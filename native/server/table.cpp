@@ -17,12 +17,16 @@ void Table::join(std::uint32_t worker) {
 
 void Table::join_at(std::uint32_t worker, std::uint64_t clock) {
     clocks_[worker] = clock;
+    departed_.erase(worker);
     resumed_.erase(worker);
     advance();
 }
 
 void Table::end(std::uint32_t worker) {
-    clocks_.erase(worker);
+    if (const auto found = clocks_.find(worker); found != clocks_.end()) {
+        departed_[worker] = found->second;
+        clocks_.erase(found);
+    }
     std::erase_if(prepared_, [&](const auto& one) { return one.first.first == worker; });
     advance();
 }

@@ -41,6 +41,8 @@ class Table {
 
     std::uint64_t slowest() const { return slowest_; }
     const std::map<std::uint32_t, std::uint64_t>& clocks() const { return clocks_; }
+    /// Those that have ended, and the clocks that they had committed.
+    const std::map<std::uint32_t, std::uint64_t>& departed() const { return departed_; }
     /// How many of a worker's clocks are in the values.
     std::uint64_t applied(std::uint64_t clock) const { return std::min(clock, slowest_ + spec.bound); }
     std::optional<std::uint64_t> clock_of(std::uint32_t worker) const;
@@ -58,6 +60,7 @@ class Table {
     const RunRule rule_;
     std::unique_ptr<Content> content_;
     std::map<std::uint32_t, std::uint64_t> clocks_;
+    std::map<std::uint32_t, std::uint64_t> departed_;
     std::map<std::uint32_t, std::uint64_t> resumed_;  // where workers were when the snapshot was taken
     std::uint64_t slowest_ = 0;
     // Not committed, as far as this shard has heard: by worker and clock. The coordinator may be ahead.
