@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from threading import Lock
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -24,14 +25,16 @@ class Waiting:
         self._name = name
         self._redial = redial
         self._deadline = deadline
+        self._lock = Lock()
         self._kept: list[tuple[Asked, object]] = []
         self.failure: UnisonoError | None = None
 
     def keep(self, asked: Asked, memory: object) -> None:
         """The memory is used by requests until they are answered, whoever else forgets it."""
-        self._kept = [(other, kept) for other, kept in self._kept if not other.done]
-        if not asked.done:
+        with self._lock:
+            self._kept = [(other, kept) for other, kept in self._kept if not other.done]
             self._kept.append((asked, memory))
+        if not asked.done:
             self._worker.in_background()
 
     def wait(self, asked: Asked, what: str, deadline: float | None = None, *, explain: bool = True) -> None:
