@@ -16,8 +16,8 @@ def test_a_job_goes_on_from_a_snapshot_as_if_nothing_had_happened(tmp_path: Path
     assert sorted(path.name for path in tmp_path.iterdir()) == ["shard-0.snapshot", "shard-1.snapshot"]
     out = succeed("snapshot_worker.py", tmp_path, "resume", workers=2)
     begins = {int(rank): int(clock) for rank, clock in re.findall(r"worker (\d) begins at (\d+)", out)}
-    assert begins[0] == 6
-    assert 4 <= begins[1] <= 8
+    assert 5 <= begins[0] <= 6  # what was held because worker 1 was behind is computed again
+    assert 3 <= begins[1] <= 9
     for rank in range(2):
         end = np.load(tmp_path / f"end-{rank}.npz")
         assert (end["dense"] == 12 * 11).all()

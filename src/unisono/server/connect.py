@@ -149,6 +149,7 @@ class ParameterServers:
         with suppress(UnisonoError):
             if not self._waiting.failure:
                 self._waiting.wait(self._worker.request("leave"), "close", FAREWELL, explain=False)
+        self._waiting.close()
         if self._own:
             self._own.close()
 

@@ -37,6 +37,10 @@ class Waiting:
         if not asked.done:
             self._worker.in_background()
 
+    def close(self) -> None:
+        """Nothing is connected again: what it knew of its owner is let go of."""
+        self._redial = _refuse
+
     def wait(self, asked: Asked, what: str, deadline: float | None = None, *, explain: bool = True) -> None:
         """Until it is done. What servers refuse is raised, and after the deadline, who is awaited."""
         seconds = self._deadline if deadline is None else deadline
@@ -98,6 +102,10 @@ class Waiting:
         self.wait(asked, "status", deadline, explain=False)
         result: dict[str, Any] = json.loads(asked.text)
         return result
+
+
+def _refuse(shard: int) -> None:
+    raise PeerLost(f"shard {shard} is not connected again after the end")
 
 
 _STATES = {"expected": ", which has not come yet", "broken": ", whose connection broke"}
