@@ -12,6 +12,8 @@ void method(nanobind::module_& module);
 void plans(nanobind::module_& module);
 void recorder(nanobind::module_& module);
 void reductions(nanobind::module_& module);
+void server(nanobind::module_& module);
+void server_client(nanobind::module_& module);
 void shortcuts(nanobind::module_& module);
 void simulate(nanobind::module_& module);
 

@@ -43,4 +43,6 @@ NB_MODULE(_native, module) {
     unisono::bind::method(module);
     unisono::bind::engine(module);
     unisono::bind::simulate(module);
+    unisono::bind::server(module);
+    unisono::bind::server_client(module);
 }

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from . import server as server
     from .comm.call import premultiplied_sum as premultiplied_sum
     from .comm.communicator import Communicator as Communicator
     from .comm.start import init as init
@@ -51,10 +52,13 @@ _HOME = {
     "register": "interpret.register",
     "verify": "interpret.verify",
 }
-__all__ = ["__version__", *_HOME]
+_PARTS = ("server",)  # packages with names of their own
+__all__ = ["__version__", *_HOME, *_PARTS]
 
 
 def __getattr__(name: str) -> Any:
+    if name in _PARTS:
+        return import_module(f".{name}", __name__)
     if name not in _HOME:
         raise AttributeError(f"module 'unisono' has no attribute {name!r}")
     return getattr(import_module(f".{_HOME[name]}", __name__), name)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from ..lab import Lab, state
-from ..lab.job import prepare_job
+from ..lab.job import addresses_of_servers, prepare_job
 from ..lab.lab import take_down
 from ..lab.plan import split_rates
 from ..lab.rates import format_rate
@@ -17,6 +17,7 @@ from ..lab.wires import CONGESTION_CONTROL
 from ..launcher.command import resolve_command
 from ..launcher.ending import GRACE
 from ..launcher.processes import run_job
+from ..launcher.servers import Servers, check_servers
 from .launching import Grace, KeepGoing, LogDir, Module, Tee, Verbose, Words, check_launching
 from .units import format_bytes
 
@@ -49,6 +50,7 @@ def run(
     words: Words = None,
     ranks: Annotated[int, typer.Option("-n", help="How many ranks to start, in blocks on the hosts.")] = 1,
     module: Module = False,
+    servers: Annotated[int, typer.Option("--servers", help="Parameter servers, on the last hosts.")] = 0,
     log_dir: LogDir = None,
     tee: Tee = False,
     grace: Grace = GRACE,
@@ -61,9 +63,18 @@ def run(
     check_launching(grace, log_dir, tee=tee)
     layout = state.find(name)
     command = resolve_command(words or [], module=module)
-    with prepare_job(layout, ranks, command) as (job, places):
+    check_servers(servers, 1, 1)
+    with prepare_job(layout, ranks, command, servers) as (job, places):
         return run_job(
-            command, job, grace=grace, log_dir=log_dir, tee=tee, verbose=verbose, keep_going=keep_going, place=places
+            command,
+            job,
+            grace=grace,
+            log_dir=log_dir,
+            tee=tee,
+            verbose=verbose,
+            keep_going=keep_going,
+            place=places,
+            servers=Servers(servers, 1, addresses_of_servers(layout, servers)),
         )
 
 

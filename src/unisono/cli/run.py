@@ -10,6 +10,7 @@ from ..launcher.command import resolve_command
 from ..launcher.ending import GRACE
 from ..launcher.job import describe_job
 from ..launcher.processes import run_job
+from ..launcher.servers import Servers, check_servers
 from .launching import Grace, KeepGoing, LogDir, Module, Tee, Verbose, Words, check_launching
 
 
@@ -26,6 +27,8 @@ def run(
     rendezvous: Annotated[
         str | None, typer.Option(metavar="HOST:PORT", help="Where the ranks meet: an address of the first host.")
     ] = None,
+    servers: Annotated[int, typer.Option("--servers", help="How many parameter servers to start beside them.")] = 0,
+    server_threads: Annotated[int, typer.Option("--server-threads", help="Shards of each server.")] = 1,
     log_dir: LogDir = None,
     tee: Tee = False,
     grace: Grace = GRACE,
@@ -36,4 +39,14 @@ def run(
     check_launching(grace, log_dir, tee=tee)
     job = describe_job(ranks, nodes=nodes, node_rank=node_rank, rendezvous=rendezvous)
     command = resolve_command(words or [], module=module)
-    return run_job(command, job, grace=grace, log_dir=log_dir, tee=tee, verbose=verbose, keep_going=keep_going)
+    check_servers(servers, server_threads, nodes)
+    return run_job(
+        command,
+        job,
+        grace=grace,
+        log_dir=log_dir,
+        tee=tee,
+        verbose=verbose,
+        keep_going=keep_going,
+        servers=Servers(servers, server_threads),
+    )

@@ -45,15 +45,27 @@ class LabJob(Job):
 
 
 @contextmanager
-def prepare_job(layout: Layout, ranks: int, command: list[str]) -> Iterator[tuple[LabJob, Places]]:
-    """The job, and the places where the launcher starts its ranks."""
+def prepare_job(layout: Layout, ranks: int, command: list[str], servers: int = 0) -> Iterator[tuple[LabJob, Places]]:
+    """The job, and the places where the launcher starts its ranks. Parameter servers are on the last hosts, where no
+    ranks are if there are others."""
     check_ranks(ranks, "-n")
-    hosts = spread(ranks, layout.hosts)
+    hosts = spread(ranks, layout.hosts[: max(0, len(layout.hosts) - servers)] or layout.hosts)
     for path in (os.getcwd(), command[0], *(word for word in command[1:2] if word.endswith(".py"))):
         _need_to_see(path, hosts[0])
     names = tuple(host.name for host in hosts)
-    with Places(hosts) as places:
+    # The launcher numbers servers from -1 down.
+    with Places([*hosts, *reversed(hosts_of_servers(layout, servers))]) as places:
         yield LabJob(ranks, len(set(names)), rendezvous=_free_address(hosts[0]), hosts=names), places
+
+
+def hosts_of_servers(layout: Layout, servers: int) -> list[Host]:
+    """The last ones; if there are not so many, several are on one."""
+    return [layout.hosts[-1 - number % len(layout.hosts)] for number in range(servers)]
+
+
+def addresses_of_servers(layout: Layout, servers: int) -> list[str]:
+    """Where they will listen, by their number."""
+    return [_free_address(host) for host in hosts_of_servers(layout, servers)]
 
 
 def spread(ranks: int, hosts: list[Host]) -> list[Host]:

@@ -21,6 +21,7 @@ from .meeting import Meeting
 from .output import Pump, Screen
 from .place import Here, Place
 from .rank import Crew, Rank, describe_end, exit_code
+from .servers import Server, Servers
 from .verdicts import Verdicts
 
 STREAMS = {"out": 1, "err": 2}
@@ -38,8 +39,10 @@ def run_job(
     verbose: bool = False,
     keep_going: bool = False,
     place: Place | None = None,
+    servers: Servers | None = None,
 ) -> int:
     """The exit code of the first rank that fails, or 0. Ranks are started on this host, or at another place.
+    A parameter server that ends before them is a failure, too.
 
     To keep going is to let the others go on without a rank that fails, and a success if one of them succeeds.
     """
@@ -48,17 +51,18 @@ def run_job(
     pump = Pump(screens["out"], screens["err"])
     with Interrupts() as interrupts, closing(Meeting(job)) as meeting, closing(Verdicts()) as verdicts:
         try:
-            with Crew() as crew:
-                starter = _Starter(
-                    command, meeting, verdicts, dumps, crew, pump, log_dir, tee, verbose, place or Here()
-                )
+            with Crew() as crew, closing(servers or Servers(0, 1)) as servers:
+                place = place or Here()
+                servers.start(meeting.job, crew, place)
+                starter = _Starter(command, meeting, verdicts, dumps, crew, pump, log_dir, tee, verbose, place, servers)
                 for local_rank in range(job.local_size):
                     starter.start(local_rank)
                 pump.start()  # not earlier: a process with threads is not forked lightly
                 if verbose:
                     pump.say(_summary(meeting.job, crew))
-                watch = _Watch(crew, interrupts, pump, verdicts, grace, keep_going)
+                watch = _Watch(crew, interrupts, pump, verdicts, grace, keep_going, servers)
                 code = watch.until_all_have_ended()
+                servers.end()
         finally:
             pump.finish(impatient=lambda: bool(interrupts.take()))
     if code and (hint := dumps.hint()):
@@ -92,12 +96,13 @@ class _Starter:
         tee: bool,
         verbose: bool,
         place: Place,
+        servers: Servers,
     ) -> None:
         self._command = command
         self._job = meeting.job
         self._meeting = meeting
         self._verdicts = verdicts
-        self._options = dumps.variables() | ({"UNISONO_VERBOSE": "1"} if verbose else {})
+        self._options = dumps.variables() | servers.variables() | ({"UNISONO_VERBOSE": "1"} if verbose else {})
         self._crew = crew
         self._pump = pump
         self._log_dir = log_dir
@@ -150,7 +155,14 @@ class _Watch:
     """Waits for the ranks; after the first failure, or when told to, sees that all of them end. Or they keep going."""
 
     def __init__(
-        self, crew: Crew, interrupts: Interrupts, pump: Pump, verdicts: Verdicts, grace: float, keep_going: bool
+        self,
+        crew: Crew,
+        interrupts: Interrupts,
+        pump: Pump,
+        verdicts: Verdicts,
+        grace: float,
+        keep_going: bool,
+        servers: Servers,
     ) -> None:
         self._crew = crew
         self._interrupts = interrupts
@@ -158,6 +170,7 @@ class _Watch:
         self._verdicts = verdicts
         self._ending = Ending(grace)
         self._keep_going = keep_going
+        self._servers = servers
         self._outlived: list[Rank] = []  # the first failure
         self._failed: Rank | None = None  # the one to blame, as far as we know
         self._signalled: set[int] = set()  # by us: these ranks end because we want it
@@ -167,7 +180,7 @@ class _Watch:
     def until_all_have_ended(self) -> int:
         with selectors.DefaultSelector() as selector:
             selector.register(self._interrupts.arrived, selectors.EVENT_READ)
-            for rank in self._crew.ranks:
+            for rank in (*self._crew.ranks, *self._servers.running):
                 selector.register(rank.ended, selectors.EVENT_READ, rank)
             while self._crew.running:
                 ready = selector.select(self._ending.wait())
@@ -175,7 +188,8 @@ class _Watch:
                 for rank in ended:
                     selector.unregister(rank.ended)
                     rank.look()
-                self._note_failure(ended)
+                self._note_lost_servers([rank for rank in ended if isinstance(rank, Server)])
+                self._note_failure([rank for rank in ended if not isinstance(rank, Server)])
                 for number in self._interrupts.take():
                     self._pass_on(number)
                 self._go_on_ending()
@@ -205,6 +219,17 @@ class _Watch:
         else:
             return
         self._failed = worst
+
+    def _note_lost_servers(self, ended: list[Server]) -> None:
+        """Nobody can go on without them; the first that we see is to blame."""
+        if not ended or self._told or self._signalled:
+            return
+        server = min(ended, key=lambda server: server.returncode or 0)
+        if self._failed is None or not isinstance(self._failed, Server):
+            how = describe_end(server.returncode) if server.returncode else "ended"
+            self._pump.say(f"{server} {how}; the ranks have {self._ending.grace:g} s to end")
+            self._failed = server
+        self._ending.begin()
 
     def _note_losses(self, ended: list[Rank]) -> None:
         """The ranks that are left go on. The one that they lost first is to blame if none of them succeeds."""
@@ -245,8 +270,7 @@ class _Watch:
             self._pump.say(f"rank{'s' * (len(succeeded) > 1)} {names} went on to the end: this counts as a success")
             return 0
         if self._failed:
-            assert self._failed.returncode
-            return exit_code(self._failed.returncode)
+            return exit_code(self._failed.returncode or 1)
         if self._told and any(rank.returncode for rank in self._crew.ranks):
             return 128 + self._told
         return 0

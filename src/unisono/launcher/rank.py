@@ -58,6 +58,7 @@ class Crew:
 
     def __init__(self) -> None:
         self.ranks: list[Rank] = []
+        self.others: list[Rank] = []
         # Own session: Ctrl-C in the terminal is not meant for it. -I -S: it needs nothing, and starts in 10 ms.
         self._guardian = subprocess.Popen(
             [sys.executable, "-I", "-S", GUARDIAN],
@@ -71,22 +72,24 @@ class Crew:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        self.signal(signal.SIGKILL)
-        for rank in self.ranks:
+        for rank in (*self.ranks, *self.others):
+            rank.signal(signal.SIGKILL)
+        for rank in (*self.ranks, *self.others):
             rank.bury()
         self._guardian.kill()  # only now: it is there for the case that we do not come this far
         assert self._guardian.stdin is not None
         self._guardian.stdin.close()
         self._guardian.wait()
 
-    def add(self, number: int, pid: int, reap: Callable[[], object]) -> Rank:
+    def add(self, number: int, pid: int, reap: Callable[[], object], kind: type[Rank] = Rank) -> Rank:
+        """Of another kind than a rank, it ends with the others, and is not waited for."""
         try:
-            rank = Rank(number, pid, reap)
+            rank = kind(number, pid, reap)
         except BaseException:
             os.kill(pid, signal.SIGKILL)
             reap()
             raise
-        self.ranks.append(rank)
+        (self.ranks if kind is Rank else self.others).append(rank)
         with suppress(OSError):  # a guardian that was killed is missed only if we are killed too
             os.write(self.guardian_pipe, b"%d\n" % pid)
         return rank

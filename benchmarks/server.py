@@ -1,0 +1,245 @@
+"""The parameter server beside a bare socket, in one run.
+
+    python benchmarks/server.py            # everything, about two minutes
+    python benchmarks/server.py dense      # one of dense, sparse, latency
+
+- dense: push_pull of 64 MB, 2 workers, 2 servers, TCP: bytes that all sockets sent, per second, beside those of one
+  bare stream with 64 MB buffers. Measured in turns.
+- sparse: row updates per second and server core: 16 floats, batches of 10,000 keys, 10⁶ rows.
+- peers: push_pull by one worker and one server, beside a Ray actor and torch RPC. Give interpreters that have these:
+  python benchmarks/server.py peers ray=/path/to/python torch=/path/to/python
+- latency: a pull of 64 bytes (asynchronous, so the request reaches the server) beside a blocking TCP ping-pong.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+
+import numpy as np
+
+MEGABYTE = 1 << 20
+ROUNDS = 7
+
+
+def receive_exactly(sock: socket.socket, view: memoryview) -> None:
+    while len(view):
+        view = view[sock.recv_into(view) :]
+
+
+def tcp_pair() -> tuple[socket.socket, socket.socket]:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        ours = socket.create_connection(listener.getsockname())
+        theirs, _ = listener.accept()
+    for sock in (ours, theirs):
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return ours, theirs
+
+
+def bare_stream(total: int = 1024 * MEGABYTE, size: int = 64 * MEGABYTE) -> float:
+    """Bytes per second of one stream between two processes."""
+    ours, theirs = tcp_pair()
+    if (pid := os.fork()) == 0:
+        buffer = memoryview(bytearray(size))
+        for _ in range(total // size):
+            receive_exactly(theirs, buffer)
+        theirs.send(b"!")
+        os._exit(0)
+    data = bytes(size)
+    begin = perf_counter()
+    for _ in range(total // size):
+        ours.sendall(data)
+    ours.recv(1)
+    seconds = perf_counter() - begin
+    os.waitpid(pid, 0)
+    return total / seconds
+
+
+def ping_pong(size: int = 64, repeats: int = 10000) -> float:
+    """Seconds for a message there and one back, blocking, between two processes."""
+    ours, theirs = tcp_pair()
+    if (pid := os.fork()) == 0:
+        buffer = memoryview(bytearray(size))
+        for _ in range(repeats):
+            receive_exactly(theirs, buffer)
+            theirs.sendall(buffer)
+        os._exit(0)
+    data, answer, times = bytes(size), memoryview(bytearray(size)), []
+    for _ in range(repeats):
+        begin = perf_counter()
+        ours.sendall(data)
+        receive_exactly(ours, answer)
+        times.append(perf_counter() - begin)
+    os.waitpid(pid, 0)
+    return median(times)
+
+
+def job(part: str, workers: int, servers: int) -> list[str]:
+    """The lines that this file prints as the workers of a job."""
+    with tempfile.TemporaryDirectory() as directory:
+        environment = os.environ | {"UNISONO_BENCHMARK": directory}
+        command = [str(Path(sys.executable).with_name("unisono")), "run", "-n", str(workers), "--servers", str(servers)]
+        subprocess.run([*command, __file__, f"worker-{part}"], env=environment, check=True, timeout=250)
+        return [line for path in sorted(Path(directory).iterdir()) for line in path.read_text().splitlines()]
+
+
+def tell(rank: int, *numbers: float) -> None:
+    directory = os.environ["UNISONO_BENCHMARK"]
+    (Path(directory) / f"{rank}").write_text(" ".join(map(str, numbers)))
+
+
+def worker_dense() -> None:
+    from unisono.server import asynchronous, connect
+
+    with connect() as servers:
+        table = servers.table("w", (16 * MEGABYTE,), consistency=asynchronous)
+        gradient, out = np.ones(table.shape, np.float32), np.empty(table.shape, np.float32)
+        meet = servers.counters("meet", 2)
+        times = []
+        for _ in range(ROUNDS + 2):
+            meet.clock()
+            meet.pull()
+            begin = perf_counter()
+            table.push_pull(gradient, out)
+            meet.clock()
+            meet.pull()  # all are through
+            times.append(perf_counter() - begin)
+        tell(servers.rank, median(times[2:]))
+
+
+def worker_latency() -> None:
+    from unisono.server import asynchronous, connect
+
+    with connect() as servers:
+        table = servers.table("w", (16,), consistency=asynchronous)
+        out, times = np.empty(16, np.float32), []
+        for _ in range(10000):
+            begin = perf_counter()
+            table.pull(out)
+            times.append(perf_counter() - begin)
+        tell(servers.rank, median(times))
+
+
+def worker_sparse() -> None:
+    from unisono.server import asynchronous, connect
+
+    rows, batch, width = 1_000_000, 10_000, 16
+    with connect() as servers:
+        table = servers.table("e", width=width, update="sgd", lr=0.1, consistency=asynchronous)
+        random = np.random.default_rng(servers.rank)
+        values = np.ones((batch, width), np.float32)
+        for first in range(0, rows, batch):
+            table.push(np.arange(first, first + batch), values)
+        batches = [random.integers(0, rows, batch) for _ in range(200)]
+        before = cpu_of_server()
+        begin = perf_counter()
+        handles = []
+        for keys in batches:
+            handles.append(table.push_async(keys, values))
+            if len(handles) > 4:
+                handles.pop(0).wait()
+        for handle in handles:
+            handle.wait()
+        seconds = perf_counter() - begin
+        unique = sum(len(np.unique(keys)) for keys in batches)
+        tell(servers.rank, unique / seconds, unique / (cpu_of_server() - before), len(batches) * batch / seconds)
+
+
+def cpu_of_server() -> float:
+    """Seconds of processor that the server has used: that of its process, whose parent is ours."""
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            if b"unisono.server.serve" in (path / "cmdline").read_bytes():
+                fields = (path / "stat").read_text().rpartition(")")[2].split()
+                if int(fields[1]) == os.getppid():
+                    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        except OSError:
+            continue
+    raise RuntimeError("there is no server")
+
+
+def dense() -> None:
+    ratios = []
+    for _ in range(3):
+        bare = bare_stream()
+        seconds = max(float(line) for line in job("dense", 2, 2))
+        moved = 2 * 2 * 64 * MEGABYTE / seconds
+        ratios.append(moved / bare)
+        print(
+            f"dense push_pull, 64 MB, 2 workers, 2 servers: {moved / 1e9:.2f} GB/s; bare stream {bare / 1e9:.2f} GB/s"
+        )
+    print(f"  median ratio {median(ratios):.2f} (bar: 0.60)")
+
+
+def sparse() -> None:
+    wall, cpu, raw = map(float, job("sparse", 1, 1)[0].split())
+    print(f"sparse rows of 16 floats, batches of 10,000 keys, 10⁶ rows: {wall / 1e6:.2f} M updates/s (bar: 2)")
+    print(f"  {cpu / 1e6:.2f} M per second of the server's processor; {raw / 1e6:.2f} M keys/s with repeated ones")
+
+
+def latency() -> None:
+    ratios = []
+    for _ in range(3):
+        bare = ping_pong()
+        seconds = float(job("latency", 1, 1)[0])
+        ratios.append(seconds / bare)
+        print(f"pull of 64 bytes: {seconds * 1e6:.1f} µs; blocking ping-pong {bare * 1e6:.1f} µs")
+    print(f"  median ratio {median(ratios):.2f} (bar: 1.5)")
+
+
+def worker_peers() -> None:
+    from unisono.server import asynchronous, connect
+
+    sys.path.insert(0, str(Path(__file__).parent / "reference"))
+    from parameter_server_peers import KEYS, REPEATS, ROWS, SIZES, WIDTH, keys, timed
+
+    with connect() as servers:
+        result = []
+        for name, nbytes in SIZES.items():
+            table = servers.table(name, nbytes // 4, consistency=asynchronous)
+            gradient, out = np.ones(nbytes // 4, np.float32), np.empty(nbytes // 4, np.float32)
+            result.append(timed(lambda t=table, g=gradient, o=out: t.push_pull(g, o), REPEATS[name]))
+        table = servers.table("rows", width=WIDTH, consistency=asynchronous)
+        rows = np.ones((KEYS, WIDTH), np.float32)
+        for first in range(0, ROWS, KEYS):
+            table.push(np.arange(first, first + KEYS), rows)
+        some = keys()
+        result.append(timed(lambda: table.push(some, rows), 50))
+        tell(servers.rank, *result)
+
+
+def peers(*interpreters: str) -> None:
+    names = ["4 KB", "64 KB", "1 MB", "64 MB", "rows"]
+    ours = dict(zip(names, map(float, job("peers", 1, 1)[0].split()), strict=True))
+    for text in interpreters:
+        peer, _, python = text.partition("=")
+        script = Path(__file__).parent / "reference" / "parameter_server_peers.py"
+        run = subprocess.run([python, script, peer], capture_output=True, text=True, timeout=200)
+        line = next((line for line in run.stdout.splitlines() if line.startswith("RESULT ")), "")
+        if not line:
+            raise SystemExit(f"{peer} did not run: {run.stderr[-2000:]}")
+        theirs = json.loads(line.removeprefix("RESULT "))
+        for name in names:
+            what = "push of 10,000 rows" if name == "rows" else f"push_pull of {name}"
+            bar = 1 if name == "64 MB" else 5
+            print(f"{what}: {ours[name] * 1e3:.3f} ms; {peer} {theirs[name] * 1e3:.3f} ms: "
+                  f"{theirs[name] / ours[name]:.1f} × (bar: {bar})")  # fmt: skip
+
+
+PARTS = {"dense": dense, "sparse": sparse, "latency": latency}
+WORKERS = {"worker-dense": worker_dense, "worker-sparse": worker_sparse, "worker-latency": worker_latency}
+WORKERS["worker-peers"] = worker_peers
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["peers"]:
+        peers(*sys.argv[2:])
+    else:
+        for name in sys.argv[1:] or list(PARTS):
+            (WORKERS | PARTS)[name]()

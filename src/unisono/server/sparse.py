@@ -1,0 +1,121 @@
+"""Sparse tables: rows of one width, by int64 keys, spread over the shards by a consistent hash."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..errors import ConfigError
+from .handle import Handle
+from .reads import Read
+from .table import Table, _bytes
+
+if TYPE_CHECKING:
+    from .. import _native
+    from .._native import Asked
+
+
+class SparseTable(Table):
+    """Rows appear when they are first named, with their first values. Keys come in any order, and repeatedly."""
+
+    def _make(self, extent: Any) -> _native.SparseTable:
+        if not isinstance(extent, int) or not 1 <= extent <= 65536:
+            raise ConfigError(f"table {self.name!r}: width={extent!r}: valid is 1 to 65536")
+        if self._described["init"] == 2:
+            raise ConfigError(f"table {self.name!r}: sparse rows start as a number or 'uniform', not as an array")
+        self.width = extent
+        return self._worker.sparse(self._number, **self._described, extent=extent, whole=0)
+
+    def push(self, keys: ArrayLike, rows: np.ndarray, *, deadline: float | None = None) -> None:
+        """Gradients for these rows; those of a key that is repeated are added up."""
+        wanted = _keys(keys)
+        asked = self._native.push(wanted, _bytes(self._rows(wanted, rows)))
+        if not self.consistency.clocked:
+            self._waiting.wait(asked, f"push {self._what}", deadline)
+
+    def push_async(self, keys: ArrayLike, rows: np.ndarray) -> Handle[None]:
+        """The same, without waiting; the rows must stay as they are until the handle is done."""
+        wanted = _keys(keys)
+        values = self._rows(wanted, rows)
+        return self._started(self._native.push(wanted, _bytes(values)), "push", values)
+
+    @overload
+    def pull(
+        self,
+        keys: ArrayLike,
+        out: np.ndarray | None = None,
+        *,
+        info: Literal[False] = False,
+        deadline: float | None = None,
+    ) -> np.ndarray: ...
+    @overload
+    def pull(
+        self, keys: ArrayLike, out: np.ndarray | None = None, *, info: Literal[True], deadline: float | None = None
+    ) -> tuple[np.ndarray, Read]: ...
+    def pull(
+        self, keys: ArrayLike, out: np.ndarray | None = None, *, info: bool = False, deadline: float | None = None
+    ) -> np.ndarray | tuple[np.ndarray, Read]:
+        """One row for each key, in their order."""
+        wanted, now = _keys(keys), self.now
+        target = self._target(len(wanted), out)
+        self._news()
+        asked = self._native.pull(wanted, _bytes(target), info)
+        self._waiting.wait(asked, f"pull {self._what}", deadline)
+        self.reads.note(asked.read)
+        return (target, self.reads.describe(now, asked.read)) if info else target
+
+    def pull_async(self, keys: ArrayLike, out: np.ndarray | None = None) -> Handle[np.ndarray]:
+        """A pull that goes on by itself."""
+        wanted = _keys(keys)
+        target = self._target(len(wanted), out)
+        asked = self._under_way(self._native.pull(wanted, _bytes(target), False))
+
+        def finish(answered: Asked) -> np.ndarray:
+            self.reads.note(answered.read)
+            return target
+
+        return Handle(self._waiting, asked, f"pull {self._what}", finish, target)
+
+    def prefetch(self, keys: ArrayLike) -> Handle[None]:
+        """Fetches rows that will be pulled; of use where reads may be stale, as these are served here."""
+        asked = self._native.pull(_keys(keys), np.empty(0, np.uint8), False)
+        return self._started(self._under_way(asked), "prefetch")
+
+    def push_pull(
+        self, keys: ArrayLike, rows: np.ndarray, out: np.ndarray | None = None, *, deadline: float | None = None
+    ) -> np.ndarray:
+        """A push, and a pull of what came of it."""
+        wanted = _keys(keys)
+        target = self._target(len(wanted), out)
+        asked = self._native.push_pull(wanted, _bytes(self._rows(wanted, rows)), _bytes(target))
+        self._waiting.wait(asked, f"push_pull {self._what}", deadline)
+        self.reads.note(asked.read)
+        return target
+
+    def _rows(self, keys: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        values = np.ascontiguousarray(rows, self.dtype)
+        if values.shape != (len(keys), self.width):
+            raise ConfigError(
+                f"table {self.name!r}: rows of shape {values.shape} for {len(keys)} keys of width {self.width}"
+            )
+        return values
+
+    def _target(self, count: int, out: np.ndarray | None) -> np.ndarray:
+        shape = count, self.width
+        if out is None:
+            return np.empty(shape, self.dtype)
+        if out.shape != shape or out.dtype != self.dtype or not (out.flags.c_contiguous and out.flags.writeable):
+            raise ConfigError(
+                f"table {self.name!r}: out has to be a writeable, contiguous array of {self.dtype} {shape}, not "
+                f"{out.dtype} {out.shape}"
+            )
+        return out
+
+
+def _keys(keys: ArrayLike) -> np.ndarray:
+    array = np.asarray(keys)
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+        raise ConfigError(f"keys are one row of whole numbers, not {array.dtype} of shape {array.shape}")
+    return np.ascontiguousarray(array, np.int64)

@@ -1,0 +1,42 @@
+"""Reads under adversarial delays: every worker writes what it read, and what it was told about it.
+
+A worker adds 1 to its own element in every clock: what a read shows is how many clocks of whom are in it.
+"""
+
+import json
+import sys
+import time
+
+import numpy as np
+
+from unisono.server import connect, essp, ssp
+
+if __name__ == "__main__":
+    directory, kind, bound, seed, clocks = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:])
+    with connect(deadline=60) as servers:
+        random = np.random.default_rng([seed, servers.rank])
+        consistency = {"ssp": ssp, "essp": essp}[kind](bound)
+        # An element of each worker on every shard.
+        dense = servers.table("w", (servers.size, 40_000), dtype=np.int64, consistency=consistency)
+        sparse = servers.table("e", width=1, dtype=np.int64, consistency=consistency)
+        step = np.zeros(dense.shape, np.int64)
+        step[servers.rank] = 1
+        reads = []
+        slow = random.integers(0, 2) * 0.01
+        for clock in range(clocks):
+            time.sleep(random.exponential(0.002) + slow * random.integers(0, 2))
+            info = random.integers(0, 3) == 0
+            if info:
+                values, read = dense.pull(info=True)
+                extras = [read.staleness, read.missing, read.extra]
+            else:
+                values, extras = dense.pull(), None
+            rows = sparse.pull(np.arange(servers.size)).ravel()
+            reads.append([clock, values.min(1).tolist(), values.max(1).tolist(), rows.tolist(), extras])
+            dense.push(step)
+            sparse.push([servers.rank], [[1]])
+            dense.clock()
+            sparse.clock()
+        summary = [dense.reads.worst, sparse.reads.worst, dense.reads.count, dense.reads.cached]
+        with open(f"{directory}/{servers.rank}.json", "w") as file:
+            json.dump({"reads": reads, "summary": summary}, file)
