@@ -59,6 +59,18 @@ void apply_floating(const TableSpec& spec, const Target& target, const T* g, std
     }
 }
 
+template <class B, class A>
+B converted(A a) {
+    if constexpr (HalfPrecision<A> && HalfPrecision<B>)
+        return narrow<B>(widen(a));
+    else if constexpr (HalfPrecision<A>)
+        return static_cast<B>(widen(a));
+    else if constexpr (HalfPrecision<B>)
+        return narrow<B>(static_cast<float>(a));
+    else
+        return static_cast<B>(a);
+}
+
 }  // namespace
 
 std::size_t slots_of(const TableSpec& spec) {
@@ -104,15 +116,7 @@ void convert(Dtype from, const std::byte* source, Dtype to, std::byte* target, s
                 for (std::size_t i = 0; i < elements; ++i) {
                     A a;
                     std::memcpy(&a, source + i * sizeof a, sizeof a);
-                    B b;
-                    if constexpr (HalfPrecision<A> && HalfPrecision<B>)
-                        b = narrow<B>(widen(a));
-                    else if constexpr (HalfPrecision<A>)
-                        b = static_cast<B>(widen(a));
-                    else if constexpr (HalfPrecision<B>)
-                        b = narrow<B>(static_cast<float>(a));
-                    else
-                        b = static_cast<B>(a);
+                    const B b = converted<B>(a);
                     std::memcpy(target + i * sizeof b, &b, sizeof b);
                 }
             }
