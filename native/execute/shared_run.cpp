@@ -141,7 +141,7 @@ void SharedRun::combine(const SharedInstruction& combine) {
     for (const auto& each : targets)
         if (each.rank != rank_) add(traffic_.sent[index(each.rank)], bytes);
     const bool needs_no_buffer =
-        !streams_ && all.size() == 2 &&
+        !streams_ && sources.size() == 1 && targets.size() == 1 &&
         (all[0].pointer != nullptr || (all[1].pointer != nullptr && !all[1].is_callers));
     const bool in_reach =
         std::ranges::all_of(all, [](const Access& each) { return each.pointer != nullptr; });
