@@ -94,6 +94,8 @@ void SharedProgram::check(int rank, int ranks) const {
                     require(fits(place(reference), each.block()), i, "a place of another block");
                 for (const auto target : references(each).subspan(static_cast<std::size_t>(each.sources())))
                     require(!is_in(place(target), Area::in), i, "writes into an input");
+                for (const auto source : references(each).first(static_cast<std::size_t>(each.sources())))
+                    require(!is_in(place(source), Area::shelf), i, "combines what is to be fetched");
                 require(keeps_a_result(each), i, "leaves its result to nobody");
                 break;
             case SharedKind::publish:

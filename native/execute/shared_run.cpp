@@ -141,7 +141,7 @@ void SharedRun::combine(const SharedInstruction& combine) {
     for (const auto& each : targets)
         if (each.rank != rank_) add(traffic_.sent[index(each.rank)], bytes);
     const bool needs_no_buffer =
-        !streams_ && all.size() == 2 &&
+        !streams_ && sources.size() == 1 && targets.size() == 1 &&
         (all[0].pointer != nullptr || (all[1].pointer != nullptr && !all[1].is_callers));
     const bool in_reach =
         std::ranges::all_of(all, [](const Access& each) { return each.pointer != nullptr; });
@@ -177,7 +177,7 @@ void SharedRun::combine_chunk(std::span<const Access> sources, std::span<const A
 
 /// Will the rank take it from the shelf, because nobody else can write to its output?
 bool SharedRun::is_fetched_by_others(const SharedPlace& place) const {
-    return is_in(place, Area::out) && place.entry < 0 && place.rank != rank_ &&
+    return plan_.may_stage && is_in(place, Area::out) && place.entry < 0 && place.rank != rank_ &&
            Whereabouts(gate_.line_of(place.rank).out.load(std::memory_order_relaxed)).kind() ==
                Whereabouts::Kind::stage;
 }
@@ -243,6 +243,8 @@ Access SharedRun::access(std::int32_t number) const {
     const Whereabouts array((is_input ? line.in : line.out).load(std::memory_order_relaxed));
     switch (array.kind()) {
         case Whereabouts::Kind::stage:
+            if (!plan_.may_stage || place.entry < 0)
+                throw PeerLost::of(rank_, place.rank, "it names a stage where there is none");
             return in_stage();
         case Whereabouts::Kind::heap:
             return {place.rank,

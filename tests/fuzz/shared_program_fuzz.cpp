@@ -24,7 +24,7 @@ std::shared_ptr<const SharedProgram> choose_program(Script& script, std::int32_t
     const auto rank = script.below(8) == 7 ? script.near(ranks) : 0;
     const auto blocks = script.near(4), steps = script.near(5);
     std::vector<SharedPlace> places(script.below(8));
-    for (auto& each : places) each = {script.near(1), script.near(3), script.near(4), script.near(8)};
+    for (auto& each : places) each = {script.near(1), script.near(4), script.near(4), script.near(8)};
     std::vector<SharedInstruction> rows(script.below(12));
     for (auto& each : rows) each = choose_instruction(script);
     std::vector<std::int32_t> references(script.below(12));
@@ -52,8 +52,8 @@ SharedPlan choose_plan(Script& script, std::shared_ptr<const SharedProgram> prog
         plan.sizes.push_back(4 * script.below(32));
     }
     for (const auto& place : program->places()) {
-        const bool is_slot = place.area == static_cast<std::int32_t>(Area::slot);
-        plan.offsets.push_back(is_slot ? 0 : starts[static_cast<std::size_t>(place.number)]);
+        const bool is_staged = place.area >= static_cast<std::int32_t>(Area::slot);
+        plan.offsets.push_back(is_staged ? 0 : starts[static_cast<std::size_t>(place.number)]);
         plan.staged.push_back(window * static_cast<std::uint64_t>(std::max(0, place.entry)));
     }
     plan.check(stage_bytes);
