@@ -9,6 +9,8 @@ from ..errors import ConfigError
 from ..schedule import catalog
 from ..schedule.algorithm import Algorithm
 
+MOST_RANKS = 1 << 20
+
 
 def parse_algorithm(collective: str, text: str) -> tuple[Algorithm, dict[str, Any]]:
     """An algorithm and its parameters."""
@@ -46,6 +48,20 @@ def parse_slow_link(text: str) -> tuple[str, float]:
     if not name or not 0 < times < float("inf"):
         raise ConfigError(f"{text!r} is not a slow link; write its name and how many times as slow: host 3 up=4")
     return name.strip(), times
+
+
+def require_ranks(collective: str, ranks: int, root: int) -> None:
+    """Can the collective be among so many ranks, from this root?"""
+    kind = catalog.collective_named(collective)
+    if not 1 <= ranks <= MOST_RANKS:
+        raise ConfigError(
+            f"--ranks {ranks}: there are 1 to {MOST_RANKS} ranks; the nearest is {clamp(ranks, 1, MOST_RANKS)}"
+        )
+    if not 0 <= root < ranks:
+        nearest = clamp(root, 0, ranks - 1)
+        raise ConfigError(f"--root {root}: {ranks} ranks are numbered 0 to {ranks - 1}; the nearest is {nearest}")
+    if root and not kind.rooted:
+        raise ConfigError(f"--root {root}: {collective} has no root; leave it out")
 
 
 def clamp(value: int, low: int, high: int) -> int:

@@ -18,11 +18,9 @@ from ..interpret.explain import explain as explain_all
 from ..interpret.machine import Link, Machine
 from ..interpret.memory import extra_memory
 from ..interpret.price import Price, price
-from ..schedule import catalog
-from .choices import parse_algorithm
+from .choices import parse_algorithm, require_ranks
 from .units import format_bytes, format_seconds, parse_bandwidth, parse_bytes, parse_seconds
 
-MOST_RANKS = 1 << 20
 MOST_RANKS_DRAWN = 64
 EXAMPLES = "Sizes such as 64MiB or 1GB, times such as 30us, bandwidths such as 10Gbit."
 
@@ -42,16 +40,7 @@ def explain(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Price every algorithm for a collective, best first; with --algorithm, draw one."""
-    kind = catalog.collective_named(collective)
-    if not 1 <= ranks <= MOST_RANKS:
-        raise ConfigError(
-            f"--ranks {ranks}: there are 1 to {MOST_RANKS} ranks; the nearest is {_clamp(ranks, 1, MOST_RANKS)}"
-        )
-    if not 0 <= root < ranks:
-        nearest = _clamp(root, 0, ranks - 1)
-        raise ConfigError(f"--root {root}: {ranks} ranks are numbered 0 to {ranks - 1}; the nearest is {nearest}")
-    if root and not kind.rooted:
-        raise ConfigError(f"--root {root}: {collective} has no root; leave it out")
+    require_ranks(collective, ranks, root)
     nbytes = parse_bytes(size)
     link = Link(parse_seconds(alpha), 1 / parse_bandwidth(bandwidth))
     machine = Machine(link, parse_seconds(gamma))
@@ -194,7 +183,3 @@ def _bound(candidate: Price) -> str:
     if bound.reduced:
         terms.append(f"{format_bytes(bound.reduced)} reduced")
     return f"{', '.join(terms)}: {format_seconds(candidate.bound_time)}"
-
-
-def _clamp(value: int, low: int, high: int) -> int:
-    return max(low, min(high, value))

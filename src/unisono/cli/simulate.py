@@ -10,7 +10,6 @@ import typer
 
 from ..errors import ConfigError
 from ..interpret.machine import Link, Machine
-from ..schedule import catalog
 from ..simulate import Outcome, Topology, simulate, topology
 from ..simulate.candidates import candidates, schedule_for
 from ..simulate.chrome import chrome_trace
@@ -18,11 +17,9 @@ from ..simulate.draw import draw_flights, draw_heat
 from ..simulate.in_network import simulate_in_network
 from ..simulate.simulation import MODES
 from ..simulate.work import Setting
-from .choices import clamp, parse_algorithm, parse_failure, parse_slow_link, parse_straggler
+from .choices import parse_algorithm, parse_failure, parse_slow_link, parse_straggler, require_ranks
 from .simulated import fields, show, show_candidates
 from .units import parse_bandwidth, parse_bytes, parse_seconds
-
-MOST_RANKS = 1 << 20
 
 
 def simulate_command(
@@ -97,16 +94,7 @@ def simulate_command(
 
 
 def _check(collective: str, ranks: int, root: int, mode: str) -> None:
-    kind = catalog.collective_named(collective)
-    if not 1 <= ranks <= MOST_RANKS:
-        raise ConfigError(
-            f"--ranks {ranks}: there are 1 to {MOST_RANKS} ranks; the nearest is {clamp(ranks, 1, MOST_RANKS)}"
-        )
-    if not 0 <= root < ranks:
-        nearest = clamp(root, 0, ranks - 1)
-        raise ConfigError(f"--root {root}: {ranks} ranks are numbered 0 to {ranks - 1}; the nearest is {nearest}")
-    if root and not kind.rooted:
-        raise ConfigError(f"--root {root}: {collective} has no root; leave it out")
+    require_ranks(collective, ranks, root)
     if mode not in MODES:
         raise ConfigError(f"--mode {mode}: there are: {', '.join(MODES)}")
 
