@@ -12,7 +12,7 @@ FUZZ_SECONDS ?= 60
 FUZZERS := $(patsubst tests/fuzz/%_fuzz.cpp,%,$(wildcard tests/fuzz/*_fuzz.cpp))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format native-test sanitize fuzz soak clean
+.PHONY: help setup demo test test-torch lint format native-test sanitize fuzz soak clean
 .PHONY: bench bench-schedules bench-overhead bench-simulate bench-cliffs
 .PHONY: build/plain build/asan build/tsan build/fuzz
 
@@ -34,7 +34,10 @@ demo: setup  ## see it work
 	$(BIN)/unisono run -n 4 examples/train_digits.py
 
 test: lint native-test build/fuzz  ## everything that has to hold before a change is accepted
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 4 --dist worksteal
+
+test-torch: setup  ## the suite that torch ships, on gloo and on unisono; needs torch and expecttest, takes ten minutes
+	$(BIN)/python tests/torch/suite.py
 
 lint: setup  ## style, types and layers
 	$(BIN)/ruff check

@@ -1,14 +1,14 @@
 """The parameter server beside a bare socket, in one run.
 
-    python benchmarks/server.py            # everything, about two minutes
-    python benchmarks/server.py dense      # one of dense, sparse, latency
+    python benchmarks/server.py            # everything but peers, about a minute
+    python benchmarks/server.py dense      # one of dense, sparse, latency, all over TCP
+    python benchmarks/server.py dense sparse latency torch=/its/python torch-tcp=/its/python ray=/its/python
 
 - dense: push_pull of 64 MB, 2 workers, 2 servers, TCP: bytes that all sockets sent, per second, beside those of one
   bare stream with 64 MB buffers. Measured in turns.
 - sparse: row updates per second and server core: 16 floats, batches of 10,000 keys, 10⁶ rows.
-- peers: push_pull by one worker and one server, beside a Ray actor and torch RPC. Give interpreters that have these:
-  python benchmarks/server.py peers ray=/path/to/python torch=/path/to/python
 - latency: a pull of 64 bytes (asynchronous, so the request reaches the server) beside a blocking TCP ping-pong.
+- ray, torch, torch-tcp: one worker and one server beside a Ray actor and torch RPC; give interpreters that have these.
 """
 
 from __future__ import annotations
@@ -81,10 +81,10 @@ def ping_pong(size: int = 64, repeats: int = 10000) -> float:
     return median(times)
 
 
-def job(part: str, workers: int, servers: int) -> list[str]:
+def job(part: str, workers: int, servers: int, links: str = "tcp") -> list[str]:
     """The lines that this file prints as the workers of a job."""
     with tempfile.TemporaryDirectory() as directory:
-        environment = os.environ | {"UNISONO_BENCHMARK": directory}
+        environment = os.environ | {"UNISONO_BENCHMARK": directory, "UNISONO_LINKS": links}
         command = [str(Path(sys.executable).with_name("unisono")), "run", "-n", str(workers), "--servers", str(servers)]
         subprocess.run([*command, __file__, f"worker-{part}"], env=environment, check=True, timeout=250)
         return [line for path in sorted(Path(directory).iterdir()) for line in path.read_text().splitlines()]
@@ -195,10 +195,10 @@ def latency() -> None:
 
 
 def worker_peers() -> None:
-    from unisono.server import asynchronous, connect
+    """Seconds of each of `NAMES`, as the peers measure them."""
+    from reference.parameter_server_peers import KEYS, REPEATS, ROWS, SIZES, WIDTH, timed, timed_batches
 
-    sys.path.insert(0, str(Path(__file__).parent / "reference"))
-    from parameter_server_peers import KEYS, REPEATS, ROWS, SIZES, WIDTH, keys, timed
+    from unisono.server import asynchronous, connect
 
     with connect() as servers:
         result = []
@@ -210,27 +210,34 @@ def worker_peers() -> None:
         rows = np.ones((KEYS, WIDTH), np.float32)
         for first in range(0, ROWS, KEYS):
             table.push(np.arange(first, first + KEYS), rows)
-        some = keys()
-        result.append(timed(lambda: table.push(some, rows), 50))
+        result.append(timed_batches(lambda keys: table.push(keys, rows)))
         tell(servers.rank, *result)
 
 
-def peers(*interpreters: str) -> None:
-    names = ["4 KB", "64 KB", "1 MB", "64 MB", "rows"]
-    ours = dict(zip(names, map(float, job("peers", 1, 1)[0].split()), strict=True))
-    for text in interpreters:
-        peer, _, python = text.partition("=")
-        script = Path(__file__).parent / "reference" / "parameter_server_peers.py"
-        run = subprocess.run([python, script, peer], capture_output=True, text=True, timeout=200)
-        line = next((line for line in run.stdout.splitlines() if line.startswith("RESULT ")), "")
-        if not line:
-            raise SystemExit(f"{peer} did not run: {run.stderr[-2000:]}")
-        theirs = json.loads(line.removeprefix("RESULT "))
-        for name in names:
-            what = "push of 10,000 rows" if name == "rows" else f"push_pull of {name}"
-            bar = 1 if name == "64 MB" else 5
-            print(f"{what}: {ours[name] * 1e3:.3f} ms; {peer} {theirs[name] * 1e3:.3f} ms: "
-                  f"{theirs[name] / ours[name]:.1f} × (bar: {bar})")  # fmt: skip
+NAMES = ["4 KB", "64 KB", "1 MB", "64 MB", "rows"]
+
+
+def seconds_of_peer(peer: str, python: str) -> list[float]:
+    script = Path(__file__).parent / "reference" / "parameter_server_peers.py"
+    run = subprocess.run([python, script, peer], capture_output=True, text=True, timeout=200)
+    line = next((line for line in run.stdout.splitlines() if line.startswith("RESULT ")), "")
+    if not line:
+        raise SystemExit(f"{peer} did not run: {run.stderr[-2000:]}")
+    seconds = json.loads(line.removeprefix("RESULT "))
+    return [seconds[name] for name in NAMES]
+
+
+def beside(peer: str, python: str) -> None:
+    """In turns: who is told to use TCP is beside ours over TCP, the others beside ours as it comes."""
+    rounds = []
+    for _ in range(3):
+        ours = [float(text) for text in job("peers", 1, 1, "tcp" if peer.endswith("tcp") else "auto")[0].split()]
+        rounds.append(list(zip(ours, seconds_of_peer(peer, python), strict=True)))
+    for name, *pairs in zip(NAMES, *rounds, strict=True):
+        what = "push of 10,000 rows" if name == "rows" else f"push_pull of {name}"
+        ours, theirs = (median(column) * 1e3 for column in zip(*pairs, strict=True))
+        times = median(theirs / ours for ours, theirs in pairs)
+        print(f"{what}: {ours:.3f} ms; {peer} {theirs:.3f} ms: {times:.1f} × (bar: {1 if name == '64 MB' else 5})")
 
 
 PARTS = {"dense": dense, "sparse": sparse, "latency": latency}
@@ -238,8 +245,8 @@ WORKERS = {"worker-dense": worker_dense, "worker-sparse": worker_sparse, "worker
 WORKERS["worker-peers"] = worker_peers
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["peers"]:
-        peers(*sys.argv[2:])
-    else:
-        for name in sys.argv[1:] or list(PARTS):
+    for name in sys.argv[1:] or list(PARTS):
+        if "=" in name:
+            beside(*name.split("=", 1))
+        else:
             (WORKERS | PARTS)[name]()

@@ -6,12 +6,12 @@ The drawing as a picture goes to the file named on the command line, or to ring-
 import sys
 
 import unisono
-from unisono.cli.main import app
+from unisono.cli.main import make_app
 
 
 def show(*command: str) -> None:
     print("\n$ unisono", " ".join(command), "\n", flush=True)
-    app(list(command), standalone_mode=False)
+    make_app(command[:1])(list(command), standalone_mode=False)
     sys.stdout.flush()
 
 

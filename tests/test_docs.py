@@ -6,6 +6,7 @@ import runpy
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from tests.hostile.attacks import ATTACKS
 
 import unisono
 from unisono import errors
-from unisono.cli.main import app
+from unisono.cli.main import make_app
 from unisono.comm import frames, strangers
 from unisono.comm.handle import Handle
 from unisono.config import read_settings
@@ -50,6 +51,8 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=name)
 def test_examples_run(example: Path, tmp_path: Path) -> None:
+    if "import torch" in example.read_text(encoding="utf-8") and not find_spec("torch"):
+        pytest.skip("torch is not installed")
     run = subprocess.run(
         [sys.executable, example, tmp_path / "out"], capture_output=True, text=True, timeout=120, cwd=tmp_path
     )
@@ -165,7 +168,7 @@ def commands(command: Any, name: str = "unisono") -> Iterator[tuple[str, set[str
         yield name, {option for option in options if "_" not in option} - {"--help"}
 
 
-COMMANDS = dict(commands(typer.main.get_command(app)))
+COMMANDS = dict(commands(typer.main.get_command(make_app())))
 
 
 def test_there_are_commands() -> None:

@@ -16,7 +16,7 @@ sys.modules["unisono._native"] = None  # from here on, importing it raises Modul
 import unisono
 for module in pkgutil.walk_packages(unisono.__path__, "unisono."):
     native = ("agreement", "call", "communicator", "plans", "prepared", "programs", "requests", "runner")
-    if module.name.startswith("unisono.engine"):
+    if module.name.startswith(("unisono.engine", "unisono.torch", "unisono.train")):
         continue
     if module.name not in ("unisono._native", *(f"unisono.comm.{name}" for name in native)):
         importlib.import_module(module.name)

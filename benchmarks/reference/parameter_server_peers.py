@@ -18,11 +18,12 @@ import numpy as np
 
 SIZES = {"4 KB": 1 << 12, "64 KB": 1 << 16, "1 MB": 1 << 20, "64 MB": 64 << 20}
 REPEATS = {"4 KB": 300, "64 KB": 300, "1 MB": 100, "64 MB": 7}
-ROWS, WIDTH, KEYS = 1_000_000, 16, 10_000
+ROWS, WIDTH, KEYS, BATCHES = 1_000_000, 16, 10_000, 50
+WARM_UP = 3
 
 
 def timed(call: Callable[[], object], repeats: int) -> float:
-    for _ in range(3):
+    for _ in range(WARM_UP):
         call()
     times = []
     for _ in range(repeats):
@@ -32,8 +33,11 @@ def timed(call: Callable[[], object], repeats: int) -> float:
     return median(times)
 
 
-def keys() -> np.ndarray:
-    return np.random.default_rng(1).choice(ROWS, KEYS, replace=False)
+def timed_batches(push: Callable[[np.ndarray], object]) -> float:
+    """Every batch has other keys, as the steps of a training have; all contestants get the same ones."""
+    random = np.random.default_rng(1)
+    batches = iter([random.choice(ROWS, KEYS, replace=False) for _ in range(BATCHES + WARM_UP)])
+    return timed(lambda: push(next(batches)), BATCHES)
 
 
 def by_ray() -> dict[str, float]:
@@ -63,8 +67,8 @@ def by_ray() -> dict[str, float]:
         ray.get(server.dense.remote(len(gradient)))
         result[name] = timed(lambda g=gradient: ray.get(server.push_pull.remote(g)), REPEATS[name])
     ray.get(server.sparse.remote())
-    rows, some = np.ones((KEYS, WIDTH), np.float32), keys()
-    result["rows"] = timed(lambda: ray.get(server.push.remote(some, rows)), 50)
+    rows = np.ones((KEYS, WIDTH), np.float32)
+    result["rows"] = timed_batches(lambda keys: ray.get(server.push.remote(keys, rows)))
     ray.shutdown()
     return result
 
@@ -111,8 +115,8 @@ def by_torch(transports: list[str] | None = None) -> dict[str, float]:
         gradient = torch.ones(nbytes // 4)
         rpc.rpc_sync("server", torch_make, args=(len(gradient),))
         result[name] = timed(lambda g=gradient: rpc.rpc_sync("server", torch_push_pull, args=(g,)), REPEATS[name])
-    rows, indices = torch.ones(KEYS, WIDTH), torch.from_numpy(keys())
-    result["rows"] = timed(lambda: rpc.rpc_sync("server", torch_push, args=(indices, rows)), 50)
+    rows = torch.ones(KEYS, WIDTH)
+    result["rows"] = timed_batches(lambda keys: rpc.rpc_sync("server", torch_push, args=(torch.from_numpy(keys), rows)))
     rpc.shutdown()
     os.waitpid(pid, 0)
     return result

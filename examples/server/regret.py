@@ -3,9 +3,9 @@
     unisono run -n 4 --servers 2 examples/server/regret.py
 
 Each update is one example's logistic loss f_t; its features have norm 1, so |∇f_t| ≤ L = 1. Iterates stay within
-distance R of 0 (asserted), so ½|x - x'|² ≤ F² = 2R². Steps are η_t = σ/√t with σ = F/(L√(2(s+1)P)). T counts the
-updates of all P workers: then the mean regret is at most 4FL√(2(s+1)P/T). And a read misses, or has too many of, at
-most 2s(P-1) updates of others.
+distance R of 0, and so does the optimum (both asserted), so ½|x - x'|² ≤ F² = 2R². Steps are η_t = σ/√t with
+σ = F/(L√(2(s+1)P)). T counts the updates of all P workers: then the mean regret is at most 4FL√(2(s+1)P/T). And a read
+misses, or has too many of, at most 2s(P-1) updates of others.
 """
 
 from __future__ import annotations
@@ -71,7 +71,9 @@ def main() -> None:
     with connect() as servers:
         P, T = servers.size, servers.size * clocks
         a, y = map(np.array, zip(*(example(t) for t in range(1, T + 1)), strict=True))
-        best = loss(optimum(a, y), a, y).sum()
+        goal = optimum(a, y)
+        assert np.linalg.norm(goal) <= RADIUS
+        best = loss(goal, a, y).sum()
         total = servers.table("losses", (3,), dtype=np.float64)
         for bound in (0, 2, 5):
             losses, norms, off = descend(servers, bound, clocks)

@@ -50,6 +50,9 @@ struct DeadlineExceeded : CallFailed {
 /// The peers are in another call, or in the same one with other arguments.
 struct Mismatch : CallFailed {
     using CallFailed::CallFailed;
+
+    /// Where two ranks differ in a call of them alone: which message of theirs, that way, it is about.
+    std::optional<std::uint64_t> message;
 };
 
 /// Something was used in a forked child of the process to which it belongs.

@@ -80,7 +80,7 @@ void Origin::require(std::string_view what) const {
     if (is_here()) return;
     throw ForkedChild("this process was forked from process " + std::to_string(parent.load()) + ": " +
                       std::string(what) +
-                      " belongs to the process that made it; use it there, or call unisono.init() here");
+                      " belongs to the process that made it; use it there, and make another one here");
 }
 
 }  // namespace unisono

@@ -9,6 +9,7 @@ void engine(nanobind::module_& module);
 void errors(nanobind::module_& module);
 void executor(nanobind::module_& module);
 void method(nanobind::module_& module);
+void other_process(nanobind::module_& module);
 void plans(nanobind::module_& module);
 void recorder(nanobind::module_& module);
 void reductions(nanobind::module_& module);

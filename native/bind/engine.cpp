@@ -48,14 +48,42 @@ void make(PyEngine* self, int threads, bool logs, std::string ours, nb::handle e
         .logs = logs,
         .interpreter = std::move(python),
         .dispose = [disposer](Engine& engine, engine::Operation& each) { disposer->dispose(engine, each); },
-        .name_of = [](const engine::Operation& each) { return name_of(each); }};
+        .name_of = [](const engine::Operation& each) { return name_anywhere(each); }};
     new (self) PyEngine{Engine::make(std::move(options)), std::make_shared<Lines>(std::move(ours))};
 }
 
-std::vector<Use> uses(const std::vector<PyVariable*>& variables, Mode mode) {
+std::vector<Use> uses(const PyEngine& self, const std::vector<PyVariable*>& variables, Mode mode) {
     std::vector<Use> result;
-    for (auto* const each : variables) result.push_back({each->variable, mode});
+    for (auto* const each : variables) {
+        require_ours(*self.engine, *each);
+        result.push_back({each->variable, mode});
+    }
     return result;
+}
+
+nb::object mark(const PyEngine& self, const std::vector<PyVariable*>& variables) {
+    auto& made = self.engine->mark(uses(self, variables, Mode::await), self.lines->caller());
+    return nb::steal(handle_of(self, made));
+}
+
+void heal(const PyEngine& self, const std::vector<PyVariable*>& variables) {
+    for (auto* const each : variables) require_alive(*each);
+    self.engine->forget(self.engine->heal(uses(self, variables, Mode::mutate), self.lines->caller()));
+}
+
+PyLane make_lane(const PyEngine& self, std::string name, std::uint64_t capacity, bool counts_bytes) {
+    self.engine->origin().require("this engine");
+    return {self.engine, std::make_shared<engine::Lane>(std::move(name), capacity), counts_bytes};
+}
+
+std::uint64_t outstanding(const PyEngine& self) {
+    self.engine->origin().require("this engine");
+    return self.engine->outstanding();
+}
+
+void delete_variable(const PyVariable& self) {
+    self.engine->origin().require("the engine of this variable");
+    self.variable->deleted = true;
 }
 
 bool wait_until_idle(const PyEngine& self, std::optional<double> seconds) {
@@ -67,7 +95,7 @@ bool wait_until_idle(const PyEngine& self, std::optional<double> seconds) {
             return Clock::now() < until;
         });
     } catch (const engine::NeverEnds& error) {
-        raise_config("operation " + name_of(*self.engine->current()) + " waits for all: " + error.what());
+        raise_config("operation " + name_of(*Engine::current_of_all()) + " waits for all: " + error.what());
     }
 }
 
@@ -106,13 +134,21 @@ nb::list live(const PyEngine& self) {
     return result;
 }
 
+nb::list holds(const std::vector<engine::Demand>& given) {
+    nb::list result;
+    for (const auto& [lane, amount] : given)
+        result.append(nb::make_tuple(reinterpret_cast<std::uintptr_t>(lane.get()), amount, lane->capacity()));
+    return result;
+}
+
+/// To make an object may collect garbage, which may run anything: so nothing is locked.
 nb::list log(const PyEngine& self) {
     nb::list result;
-    self.engine->read_log([&](const engine::Record& each) {
-        result.append(nb::make_tuple(each.serial, each.name, self.lines->name(each.site),
-                                     touches(each.touches), each.pushed, each.ready.load(), each.begun.load(),
-                                     each.ended.load(), each.thread.load(), each.failed.load()));
-    });
+    for (const auto* const each : self.engine->logged())
+        result.append(nb::make_tuple(each->serial, each->name, self.lines->name(each->site),
+                                     touches(each->touches), each->pushed, each->ready.load(),
+                                     each->begun.load(), each->ended.load(), each->thread.load(),
+                                     each->failed.load(), holds(each->demands)));
     return result;
 }
 
@@ -157,21 +193,13 @@ void parts(nb::module_& module) {
         .def_prop_ro("number", [](const PyVariable& self) { return self.variable->number(); })
         .def_prop_ro("is_named", [](const PyVariable& self) { return self.variable->is_named(); })
         .def_prop_ro("deleted", [](const PyVariable& self) { return self.variable->deleted.load(); })
-        .def(
-            "delete", [](const PyVariable& self) { self.variable->deleted = true; },
-            "Nothing more can be pushed that uses it; what was pushed runs.")
+        .def("delete", &delete_variable, "Nothing more can be pushed that uses it; what was pushed runs.")
         .def("__repr__", [](const PyVariable& self) { return "<Variable " + self.variable->name() + ">"; });
     nb::class_<PyLane>(module, "Lane", "A resource that takes so many operations, or bytes of them, at once.")
         .def_prop_ro("name", [](const PyLane& self) { return self.lane->name(); })
         .def_prop_ro("capacity", [](const PyLane& self) { return self.lane->capacity(); })
         .def_ro("counts_bytes", &PyLane::counts_bytes)
         .def("__repr__", [](const PyLane& self) { return "<Lane " + self.lane->name() + ">"; });
-    module.def(
-        "make_lane",
-        [](std::string name, std::uint64_t capacity, bool counts_bytes) {
-            return PyLane{std::make_shared<engine::Lane>(std::move(name), capacity), counts_bytes};
-        },
-        nb::arg("name"), nb::arg("capacity"), nb::arg("counts_bytes"));
 }
 
 }  // namespace
@@ -197,18 +225,14 @@ void engine(nb::module_& module) {
                 return new PyVariable(self.engine, made);
             },
             nb::arg("name"), nb::rv_policy::take_ownership)
-        .def(
-            "mark",
-            [](const PyEngine& self, const std::vector<PyVariable*>& variables) {
-                return nb::steal(handle_of(self, self.engine->mark(uses(variables, Mode::mutate))));
-            },
-            nb::arg("variables"), "An operation that is through when all that was pushed on these is.")
-        .def(
-            "heal",
-            [](const PyEngine& self, const std::vector<PyVariable*>& variables) {
-                self.engine->forget(self.engine->heal(uses(variables, Mode::mutate)));
-            },
-            nb::arg("variables"), "After what was pushed on them so far, these have not failed.")
+        .def("make_lane", &make_lane, nb::arg("name"), nb::arg("capacity"), nb::arg("counts_bytes"))
+        .def("mark", &mark, nb::arg("variables"),
+             nb::sig("def mark(self, variables: list[Variable]) -> Operation"),
+             "An operation that is through when all that was pushed on these is.")
+        .def("heal", &heal, nb::arg("variables"),
+             "After what was pushed on them so far, these have not failed.")
+        .def("ends", &ends, nb::arg("operation"), nb::arg("seconds").none(),
+             "Waits for an operation; False if that took longer.")
         .def("wait_until_idle", &wait_until_idle, nb::arg("seconds").none(), "False if that took longer.")
         .def("take_failure", &take_failure, nb::sig("def take_failure(self) -> BaseException | None"),
              "What failed first and was not taken yet, or None.")
@@ -222,15 +246,17 @@ void engine(nb::module_& module) {
         .def_prop_ro(
             "is_here", [](const PyEngine& self) { return self.engine->origin().is_here(); },
             "Is this the process that made it?")
+        .def(
+            "require_here", [](const PyEngine& self) { self.engine->origin().require("this engine"); },
+            "Raises in a forked child.")
         .def_prop_ro("closed", [](const PyEngine& self) { return self.engine->closed(); })
-        .def_prop_ro("outstanding", [](const PyEngine& self) { return self.engine->outstanding(); })
+        .def_prop_ro("outstanding", &outstanding)
         .def("line", [](const PyEngine& self) { return self.lines->name(self.lines->caller()); })
         .def("live", &live,
              "Of each operation under way: serial, name, line, touches, 0 waits 1 may run 2 runs.")
         .def("log", &log,
              "Of each operation: serial, name, line, touches, when it was pushed, could run, began and ended "
-             "in "
-             "nanoseconds, its thread, and whether it failed.");
+             "in nanoseconds, its thread, whether it failed, and lanes: number, amount, capacity.");
 }
 
 }  // namespace unisono::bind

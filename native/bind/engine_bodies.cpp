@@ -1,9 +1,11 @@
 // What operations do that Python pushes.
 
 #include <nanobind/stl/string.h>
+#include <unistd.h>
 
 #include "bind/engine_python.hpp"
 #include "bind/engine_token.hpp"
+#include "bind/interpreter.hpp"
 
 namespace nb = nanobind;
 
@@ -32,12 +34,24 @@ FailurePtr failure_of(Engine& engine, const Operation& operation) {
                                              false, name_of(operation), operation.site});
 }
 
+/// An operation has forked, and this is the child, which goes on behind the call of fork like its parent.
+/// What else the engine has to do is its parent's: so the process ends with the operation, as it would with a
+/// thread of Python's.
+[[noreturn]] void end_child(bool succeeded) {
+    if (!succeeded) PyErr_Print();  // which ends the process if it is SystemExit
+    PyObject* const words = PyImport_ImportModule("unisono.engine.words");
+    PyObject* const flushed = words == nullptr ? nullptr : PyObject_CallMethod(words, "flush", nullptr);
+    if (flushed == nullptr) PyErr_Print();
+    ::_exit(succeeded ? 0 : 1);
+}
+
 /// No handler for all exceptions, and nothing with a destructor, around calls of Python: the thread may be
 /// unwound there when the interpreter ends.
 class FunctionBody final : public Body {
   public:
     void run(Engine& engine, Operation& operation) const override {
         PyObject* const result = PyObject_CallNoArgs(callable_of(operation));
+        if (!engine.origin().is_here()) end_child(result != nullptr);
         end_call(engine, operation, result);
     }
     bool needs_interpreter() const override { return true; }
@@ -66,6 +80,7 @@ class AsynchronousBody final : public Body {
         PyObject* const token = make_token(engine, operation);
         PyObject* const result =
             token == nullptr ? nullptr : PyObject_CallOneArg(callable_of(operation), token);
+        if (!engine.origin().is_here()) end_child(result != nullptr);
         if (result == nullptr) fail_token(engine, token);
         Py_XDECREF(result);
         Py_DECREF(static_cast<PyObject*>(std::exchange(operation.subject, nullptr)));  // and what it captures
@@ -163,6 +178,25 @@ std::string name_of(const Operation& operation) {
     return name_of_callable(callable);
 }
 
+std::string name_anywhere(const Operation& operation) {
+    if (PyGILState_Check() == 1) return name_of(operation);
+    if (operation.title == nullptr && operation.subject == nullptr) return operation.body->name();
+    if (interpreter_ends()) return operation.body->name();
+    const nb::gil_scoped_acquire gil;
+    return name_of(operation);
+}
+
+void require_ours(const Engine& engine, const PyVariable& variable) {
+    if (variable.engine.get() != &engine)
+        raise_config("variable " + variable.variable->name() + " belongs to another engine");
+}
+
+void require_alive(const PyVariable& variable) {
+    if (variable.variable->deleted)
+        raise_config("variable " + variable.variable->name() +
+                     " was deleted; make another one: engine.variable()");
+}
+
 void raise_config(const std::string& text) {
     raise(nb::module_::import_("unisono.errors").attr("ConfigError")(text));
 }
@@ -175,7 +209,7 @@ void raise(const nb::object& error) {
 nb::object error_of(const Failure& failure, const Lines& lines, nb::handle errors) {
     const auto place = "operation " + failure.name + ", pushed at " + lines.name(failure.site);
     const nb::object words = nb::module_::import_("unisono.engine.words");
-    if (failure.cancelled) return words.attr("cancelled")(place);
+    if (failure.cancelled) return words.attr("cancelled")(place, failure.had_begun);
     if (failure.error) {
         const nb::object error = errors[nb::int_(failure.serial)];
         return words.attr("failed")(words.attr("placed")(error, place));

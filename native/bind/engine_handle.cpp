@@ -65,6 +65,13 @@ int clear(PyObject* self) {
     return 0;
 }
 
+/// A forked child does not know of what was not over before: there, it never will be.
+bool is_over(const Handle& handle) {
+    if (handle.operation->is_over()) return true;
+    handle.engine->origin().require("the engine of this operation");
+    return false;
+}
+
 std::string description(const Handle& handle) {
     return name_of(*handle.operation) + ", pushed at " + handle.lines->name(handle.operation->site);
 }
@@ -94,17 +101,21 @@ PyObject* wait(PyObject* self, PyObject* const* values, Py_ssize_t count, PyObje
 PyObject* exception(PyObject* self, PyObject*) {
     return raising([&] {
         auto& handle = cast(self);
-        if (!handle.operation->is_over() || !handle.operation->failure) return Py_NewRef(Py_None);
+        if (!is_over(handle) || !handle.operation->failure) return Py_NewRef(Py_None);
         handle.engine->was_told(*handle.operation->failure);
         return error_of(*handle.operation->failure, *handle.lines, handle.errors).release().ptr();
     });
 }
 
-PyObject* done(PyObject* self, PyObject*) { return PyBool_FromLong(cast(self).operation->is_over() ? 1 : 0); }
+PyObject* done(PyObject* self, PyObject*) {
+    return raising([&] { return PyBool_FromLong(is_over(cast(self)) ? 1 : 0); });
+}
 
 PyObject* cancel(PyObject* self, PyObject*) {
-    auto& handle = cast(self);
-    return PyBool_FromLong(handle.engine->cancel(*handle.operation) ? 1 : 0);
+    return raising([&] {
+        auto& handle = cast(self);
+        return PyBool_FromLong(!is_over(handle) && handle.engine->cancel(*handle.operation) ? 1 : 0);
+    });
 }
 
 PyObject* get_name(PyObject* self, void*) {
@@ -229,10 +240,17 @@ bool wait_for(engine::Engine& engine, Operation& operation, PyObject* seconds) {
             return Clock::now() < until;
         });
     } catch (const engine::NeverEnds& error) {
-        auto* const self = engine.current();
+        auto* const self = engine::Engine::current_of_all();
         const auto who = self == nullptr ? std::string("a wait") : "operation " + name_of(*self) + " waits";
         raise_config(who + " for operation " + name_of(operation) + ": " + error.what());
     }
+}
+
+bool ends(const PyEngine& engine, nb::handle operation, nb::handle seconds) {
+    if (Py_TYPE(operation.ptr()) != the_type) raise_config("ends takes an operation");
+    auto& handle = cast(operation.ptr());
+    (void)engine;  // it may be another one's
+    return wait_for(*handle.engine, *handle.operation, seconds.ptr());
 }
 
 }  // namespace unisono::bind

@@ -61,11 +61,8 @@ class Uses {
     }
 
     void add(const PyVariable& given, Mode mode) {
-        if (given.engine.get() != engine_)
-            raise_config("variable " + given.variable->name() + " belongs to another engine");
-        if (given.variable->deleted)
-            raise_config("variable " + given.variable->name() +
-                         " was deleted; make another one: engine.variable()");
+        if (given.engine.get() != engine_) require_ours(*engine_, given);
+        if (given.variable->deleted) require_alive(given);
         if (count_ < few) {
             for (std::size_t i = 0; i < count_; ++i)
                 if (few_[i].variable == given.variable) {
@@ -171,10 +168,13 @@ std::int64_t whole(PyObject* given, const char* what) {
     return number;
 }
 
-void add_demand(std::vector<Demand>& demands, nb::handle given, PyObject* bytes) {
+void add_demand(const PyEngine& self, std::vector<Demand>& demands, nb::handle given, PyObject* bytes) {
     PyLane* lane = nullptr;
     if (!nb::try_cast(given, lane) || lane == nullptr)
         raise_config("lane is what engine.lane() made, or a list of such");
+    if (lane->engine != self.engine)
+        raise_config("lane " + lane->lane->name() +
+                     " belongs to another engine; each has its own: engine.lane()");
     std::int64_t amount = 1;
     if (lane->counts_bytes) {
         if (bytes == nullptr)
@@ -190,7 +190,7 @@ void add_demand(std::vector<Demand>& demands, nb::handle given, PyObject* bytes)
     demands.push_back({lane->lane, static_cast<std::uint64_t>(amount)});
 }
 
-std::vector<Demand> demands_of(const Given& given) {
+std::vector<Demand> demands_of(const PyEngine& self, const Given& given) {
     std::vector<Demand> demands;
     if (given.lane == nullptr || given.lane == Py_None) {
         if (given.bytes != nullptr && given.bytes != Py_None)
@@ -198,25 +198,37 @@ std::vector<Demand> demands_of(const Given& given) {
         return demands;
     }
     if (PyList_Check(given.lane) || PyTuple_Check(given.lane))
-        for (const nb::handle each : nb::borrow(given.lane)) add_demand(demands, each, given.bytes);
+        for (const nb::handle each : nb::borrow(given.lane)) add_demand(self, demands, each, given.bytes);
     else
-        add_demand(demands, given.lane, given.bytes);
+        add_demand(self, demands, given.lane, given.bytes);
     return demands;
+}
+
+bool is_true(PyObject* given) {
+    const int truth = PyObject_IsTrue(given);
+    if (truth < 0) throw nb::python_error();
+    return truth == 1;
 }
 
 const engine::Body& body_of(const Given& given) {
     static PyTypeObject* const native = reinterpret_cast<PyTypeObject*>(nb::type<PyNative>().ptr());
-    if (given.asynchronous != nullptr) return asynchronous_body();
+    if (given.asynchronous != nullptr && is_true(given.asynchronous)) return asynchronous_body();
     if (Py_TYPE(given.function) != native) return function_body();
     return nb::inst_ptr<PyNative>(nb::handle(given.function))->run ? native_body() : nothing_body();
+}
+
+void check_name(PyObject* given) {
+    if (!PyUnicode_Check(given)) raise_config("name is a string");
+    if (PyUnicode_AsUTF8(given) != nullptr) return;
+    PyErr_Clear();
+    raise_config("name is a string of characters, without halves of surrogate pairs");
 }
 
 void check(const PyEngine& self, const Given& given) {
     if (self.engine->closed()) raise_config("this engine is closed: nothing more can be pushed");
     if (given.function == nullptr || PyCallable_Check(given.function) == 0)
         raise_config("push needs a function to run, which takes no arguments; functools.partial binds them");
-    if (given.name != nullptr && given.name != Py_None && !PyUnicode_Check(given.name))
-        raise_config("name is a string");
+    if (given.name != nullptr && given.name != Py_None) check_name(given.name);
 }
 
 PyObject* push_given(PyObject* object, const Given& given) {
@@ -227,7 +239,7 @@ PyObject* push_given(PyObject* object, const Given& given) {
     uses.add_all(given.mutate, Mode::mutate);
     uses.add_all(given.accumulate, Mode::accumulate);
     std::vector<Demand> demands;
-    if (given.lane != nullptr || given.bytes != nullptr) demands = demands_of(given);
+    if (given.lane != nullptr || given.bytes != nullptr) demands = demands_of(self, given);
     const auto priority = given.priority == nullptr ? 0 : whole(given.priority, "priority");
     if (priority != static_cast<std::int32_t>(priority))
         raise_config("priority is a whole number of 32 bits");
@@ -251,22 +263,40 @@ PyObject* push(PyObject* self, PyObject* const* values, Py_ssize_t count, PyObje
     return raising([&] { return push_given(self, parse(values, count, names)); });
 }
 
+namespace {
+
+PyObject* push_task(PyObject* self, PyObject* task, PyObject* names, PyObject* const* values) {
+    if (!PyTuple_Check(task)) raise_config("push_all takes a list of tuples (fn, read, mutate, accumulate)");
+    Given given = parse(&PyTuple_GET_ITEM(task, 0), PyTuple_GET_SIZE(task), nullptr);
+    if (names != nullptr)
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); ++i)
+            take(given, PyTuple_GET_ITEM(names, i), values[i]);
+    return push_given(self, given);
+}
+
+/// Those before a bad one are under way; who pushed them has no handles.
+[[noreturn]] void raise_for_task(nb::python_error& error, Py_ssize_t number, Py_ssize_t size) {
+    const nb::object words = nb::module_::import_("unisono.engine.words");
+    raise(words.attr("of_task")(error.value(), number, size));
+}
+
+}  // namespace
+
 PyObject* push_all(PyObject* self, PyObject* const* values, Py_ssize_t count, PyObject* names) {
     return raising([&] {
-        if (count != 1) raise_config("push_all takes one list, of tuples (fn, read, mutate, accumulate)");
+        if (count != 1 || PySequence_Check(values[0]) == 0)
+            raise_config("push_all takes one list, of tuples (fn, read, mutate, accumulate)");
         const nb::object tasks = nb::steal(PySequence_Fast(values[0], "push_all takes a list"));
         if (!tasks.is_valid()) throw nb::python_error();
-        const auto size = PySequence_Fast_GET_SIZE(tasks.ptr());
         const nb::object handles = nb::steal(PyList_New(0));
-        for (Py_ssize_t i = 0; i < size; ++i) {
-            PyObject* const task = PySequence_Fast_GET_ITEM(tasks.ptr(), i);
-            if (!PyTuple_Check(task))
-                raise_config("push_all takes a list of tuples (fn, read, mutate, accumulate)");
-            Given given = parse(&PyTuple_GET_ITEM(task, 0), PyTuple_GET_SIZE(task), nullptr);
-            if (names != nullptr)
-                for (Py_ssize_t j = 0; j < PyTuple_GET_SIZE(names); ++j)
-                    take(given, PyTuple_GET_ITEM(names, j), values[count + j]);
-            const nb::object handle = nb::steal(push_given(self, given));
+        for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(tasks.ptr()); ++i) {
+            nb::object handle;
+            try {
+                handle = nb::steal(
+                    push_task(self, PySequence_Fast_GET_ITEM(tasks.ptr(), i), names, values + count));
+            } catch (nb::python_error& error) {
+                raise_for_task(error, i, PySequence_Fast_GET_SIZE(tasks.ptr()));
+            }
             if (PyList_Append(handles.ptr(), handle.ptr()) != 0) throw nb::python_error();
         }
         return nb::object(handles).release().ptr();

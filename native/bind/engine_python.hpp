@@ -99,6 +99,7 @@ struct PyVariable {
 };
 
 struct PyLane {
+    std::shared_ptr<engine::Engine> engine;
     std::shared_ptr<engine::Lane> lane;
     bool counts_bytes;
 };
@@ -116,14 +117,19 @@ const engine::Body& asynchronous_body();
 const engine::Body& native_body();
 const engine::Body& nothing_body();
 
-/// For people. With the interpreter.
+/// For people. With the interpreter; or from any thread, also one that has it.
 std::string name_of(const engine::Operation& operation);
+std::string name_anywhere(const engine::Operation& operation);
 
 /// The error that a failure is raised as.
 nanobind::object error_of(const engine::Failure& failure, const Lines& lines, nanobind::handle errors);
 Python& python_of(engine::Engine& engine);
 [[noreturn]] void raise(const nanobind::object& error);
 [[noreturn]] void raise_config(const std::string& text);
+
+/// ConfigError for a variable of another engine, or one that was deleted.
+void require_ours(const engine::Engine& engine, const PyVariable& variable);
+void require_alive(const PyVariable& variable);
 
 /// For functions that Python calls directly: what they throw is raised, that of a forked child as
 /// ConfigError.
@@ -150,6 +156,7 @@ void make_handle_type(nanobind::module_& module);
 
 /// Waits, and raises what went wrong; false if the time was over.
 bool wait_for(engine::Engine& engine, engine::Operation& operation, PyObject* seconds);
+bool ends(const PyEngine& engine, nanobind::handle operation, nanobind::handle seconds);
 
 PyObject* push(PyObject* self, PyObject* const* values, Py_ssize_t count, PyObject* names);
 PyObject* push_all(PyObject* self, PyObject* const* values, Py_ssize_t count, PyObject* names);

@@ -16,35 +16,64 @@ namespace {
 FailurePtr failure_of(engine::Engine& engine, const engine::Operation& operation, const nb::object& error,
                       bool cancelled) {
     auto kept = cancelled ? nullptr : python_of(engine).keep(operation.serial, error);
-    return std::make_shared<Failure>(
-        Failure{operation.serial, nullptr, std::move(kept), cancelled, name_of(operation), operation.site});
+    return std::make_shared<Failure>(Failure{operation.serial, nullptr, std::move(kept), cancelled,
+                                             name_of(operation), operation.site, true});
+}
+
+/// A token may be dropped while an exception is on its way, which is not ours.
+class WithoutError {
+  public:
+    WithoutError() { PyErr_Fetch(&kind_, &value_, &trace_); }
+    WithoutError(const WithoutError&) = delete;
+    WithoutError& operator=(const WithoutError&) = delete;
+    ~WithoutError() { PyErr_Restore(kind_, value_, trace_); }
+
+  private:
+    PyObject *kind_ = nullptr, *value_ = nullptr, *trace_ = nullptr;
+};
+
+FailurePtr of_drop(engine::Engine& engine, const engine::Operation& operation) noexcept {
+    try {
+        const nb::object error = nb::module_::import_("unisono.engine.words").attr("dropped")();
+        return failure_of(engine, operation, error, false);
+    } catch (const std::exception& error) {  // Python has no words any more
+        auto thrown = std::make_exception_ptr(std::runtime_error(error.what()));
+        return std::make_shared<Failure>(Failure{operation.serial, std::move(thrown), nullptr, false,
+                                                 operation.body->name(), operation.site});
+    }
 }
 
 }  // namespace
 
 Token::~Token() {
-    if (!called_.exchange(true) && !interpreter_ends()) {
-        const nb::object error = nb::module_::import_("unisono.engine.words").attr("dropped")();
-        engine_->finish(*operation_, failure_of(*engine_, *operation_, error, false));
+    if (!called_.exchange(true) && engine_->origin().is_here() && !interpreter_ends()) {
+        const WithoutError aside;
+        engine_->finish(*operation_, of_drop(*engine_, *operation_));
     }
     engine_->forget(*operation_);
 }
 
+/// True for the first who calls it, in the process of the engine.
+bool Token::is_first() {
+    engine_->origin().require("the engine of this operation");
+    return !called_.exchange(true);
+}
+
 bool Token::complete(nb::handle result) {
-    if (called_.exchange(true)) return false;
+    if (!is_first()) return false;
     operation_->result = result.inc_ref().ptr();
     engine_->finish(*operation_, nullptr);
     return true;
 }
 
 bool Token::fail(FailurePtr failure) {
-    if (called_.exchange(true)) return false;
+    if (!is_first()) return false;
     engine_->finish(*operation_, std::move(failure));
     return true;
 }
 
 bool Token::complete_with(Ticket& ticket, nb::handle outcome) {
-    if (called_.exchange(true)) return false;
+    if (!is_first()) return false;
     operation_->result = outcome.inc_ref().ptr();
     operation_->result_is_call = true;
     engine_->remember(*operation_);

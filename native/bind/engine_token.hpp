@@ -33,6 +33,8 @@ class Token {
     engine::Operation& operation() const { return *operation_; }
 
   private:
+    bool is_first();
+
     std::shared_ptr<engine::Engine> engine_;
     engine::Operation* operation_;
     std::atomic<bool> called_ = false;

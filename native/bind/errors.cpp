@@ -15,12 +15,13 @@ namespace {
 nb::object kind(const char* name) { return nb::module_::import_("unisono.errors").attr(name); }
 
 /// With what whoever tells the other ranks about it needs to know.
-void raise(const char* name, const CallFailed& failed) {
+void raise(const char* name, const CallFailed& failed, std::optional<std::uint64_t> message = std::nullopt) {
     const nb::object error = kind(name)(failed.what());
     error.attr("ranks") = nb::tuple(nb::cast(failed.ranks));
     error.attr("reason") = failed.reason;
     error.attr("second_hand") = failed.second_hand;
     error.attr("sequence") = failed.sequence;
+    error.attr("message") = message;
     if (failed.round > 0)
         error.attr("round") =
             "round " + std::to_string(failed.round) + " of " + std::to_string(failed.rounds);
@@ -39,7 +40,7 @@ void errors(nb::module_&) {
         } catch (const DeadlineExceeded& error) {
             raise("DeadlineExceeded", error);
         } catch (const Mismatch& error) {
-            raise("MismatchError", error);
+            raise("MismatchError", error, error.message);
         } catch (const ForkedChild& error) {
             PyErr_SetString(kind("ConfigError").ptr(), error.what());
         } catch (const SystemError& error) {

@@ -117,9 +117,13 @@ nb::ndarray<nb::numpy, std::uint8_t, nb::ndim<1>> empty(const HeldInbox& inbox, 
     return {reinterpret_cast<std::uint8_t*>(bytes), {size}, owner};
 }
 
-std::tuple<std::uint64_t, std::vector<std::uint64_t>, std::vector<std::uint64_t>> counters(const Core& core) {
-    const auto& [calls, sent, received] = core.executor->counters();
-    return {calls.load(), {sent.begin(), sent.end()}, {received.begin(), received.end()}};
+using Counted =
+    std::tuple<std::uint64_t, std::uint64_t, std::vector<std::uint64_t>, std::vector<std::uint64_t>>;
+
+Counted counters(const Core& core) {
+    const auto& [calls, instructions, sent, received] = core.executor->counters();
+    return {
+        calls.load(), instructions.load(), {sent.begin(), sent.end()}, {received.begin(), received.end()}};
 }
 
 using Failure = std::tuple<std::int32_t, std::uint64_t, std::int32_t, double>;  // as Injection has them
@@ -191,7 +195,7 @@ void executor(nb::module_& module) {
     core.def(
             "__init__",
             [](Core* self, int rank, int size, const HeldInbox* own, const Descriptors& inboxes,
-               const Descriptors& sockets, const Processes& processes, int ranks_on_host) {
+               const Descriptors& sockets, const Processes& processes, int ranks_on_machine) {
                 const auto inbox = own == nullptr ? nullptr : own->value;
                 const auto theirs = open(inboxes);
                 let_others_read();
@@ -199,12 +203,12 @@ void executor(nb::module_& module) {
                           .lives = lives(processes, theirs),
                           .neighbours = neighbours(size, inbox, theirs, processes),
                           .more_ranks_than_cores =
-                              ranks_on_host > static_cast<int>(std::thread::hardware_concurrency())};
+                              ranks_on_machine > static_cast<int>(std::thread::hardware_concurrency())};
                 new (self) Core{std::make_shared<Executor>(rank, links(rank, size, inbox, theirs, sockets),
                                                            std::move(host))};
             },
             nb::arg("rank"), nb::arg("size"), nb::arg("inbox").none(), nb::arg("inboxes"), nb::arg("sockets"),
-            nb::arg("processes"), nb::arg("ranks_on_host"),
+            nb::arg("processes"), nb::arg("ranks_on_machine"),
             "Takes over sockets, maps the peers' inboxes and watches their processes: pairs of peer and "
             "descriptor, or process number. Several sockets of a peer share its bytes, in the order that "
             "both ends agreed on.")
@@ -255,7 +259,7 @@ void executor(nb::module_& module) {
             "Calls may succeed again.")
         .def("begin_again", &begin_again, nb::arg("sent_to_this"), nb::arg("sequence"), nb::arg("deadline"),
              "After a call failed everywhere: drops what is still on its way, and counts calls from there.")
-        .def("counters", &counters, "Calls, and bytes sent to and received from every rank.");
+        .def("counters", &counters, "Calls, instructions, and bytes sent to and received from every rank.");
     bind_run<LinkPlan>(core, "Runs a call; returns a ticket if it is to run later, or others are under way.");
     bind_run<SharedPlan>(core, "The same for ranks that share memory.");
 }

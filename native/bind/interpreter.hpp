@@ -14,7 +14,9 @@
 namespace unisono::bind {
 
 inline Clock::time_point after(double seconds, Clock::time_point now = Clock::now()) {
-    return now + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+    constexpr double longest = 1e9;  // 31 years: the clock cannot count much further
+    const std::chrono::duration<double> time(seconds < longest ? seconds : longest);
+    return now + std::chrono::duration_cast<Clock::duration>(time);
 }
 
 inline bool interpreter_ends() {

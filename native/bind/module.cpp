@@ -38,6 +38,7 @@ NB_MODULE(_native, module) {
     unisono::bind::recorder(module);
     unisono::bind::plans(module);
     unisono::bind::calls(module);
+    unisono::bind::other_process(module);
     unisono::bind::executor(module);
     unisono::bind::shortcuts(module);
     unisono::bind::method(module);

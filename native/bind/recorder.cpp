@@ -46,6 +46,15 @@ void recorder(nb::module_& module) {
             "from it, when its first frame "
             "arrived, how long it was waited for, and when the longest of these waits began and how long it "
             "was. Times are nanoseconds of the monotonic clock.")
+        .def(
+            "tally",
+            [](const Recorder& self) {
+                const auto [of_all, sent, received, since] = self.tally();
+                return std::tuple(of_all, sent, received, since);
+            },
+            "How many calls of all ranks have begun, and how many messages of calls of two ranks have gone "
+            "to, "
+            "and come from, each rank; and the number of the first call that is counted.")
         .def("waited", &Recorder::waited, "Nanoseconds that all calls have waited for each rank.");
 }
 

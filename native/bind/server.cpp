@@ -18,12 +18,21 @@ namespace {
 
 using server::RuleCall;
 
-/// Calls Python's rule from a thread of the server's. What it raises ends the server: half an update has been
-/// made.
-server::RunRule in_python(const nb::object& rule) {
+/// Calls Python's rules from a thread of the server's. What one raises while it is made is a refusal; after
+/// that, it ends the server: half an update has been made.
+server::PythonRules in_python(const nb::object& rules) {
     // Never let go of: the last copy may go where there is no interpreter.
-    auto* kept = new nb::object(rule);
-    return [kept](const RuleCall& call) {
+    auto* kept = new nb::object(rules);
+    const auto require = [kept](const server::TableSpec& spec) {
+        const nb::gil_scoped_acquire gil;
+        try {
+            kept->attr("require")(spec.name, spec.rule, spec.slots);
+        } catch (nb::python_error& error) {
+            throw server::Refused("table '" + spec.name + "': a server cannot make the rule " + spec.rule +
+                                  ": " + nb::cast<std::string>(nb::str(error.value())));
+        }
+    };
+    const auto run = [kept](const RuleCall& call) {
         const nb::gil_scoped_acquire gil;
         const server::TableSpec& spec = *call.spec;
         const std::size_t bytes = call.rows * call.width * spec.value_bytes();
@@ -41,6 +50,7 @@ server::RunRule in_python(const nb::object& rule) {
                                      error.what());
         }
     };
+    return {require, run};
 }
 
 void translate(const std::exception_ptr& pointer, void*) {
@@ -57,8 +67,8 @@ void translate(const std::exception_ptr& pointer, void*) {
 }
 
 /// The values of the tables that the events of a log make: by name, as bytes; of sparse ones with their keys.
-nb::list replay(const std::string& path, std::uint32_t workers, const nb::object& rule) {
-    server::Store store(workers, {}, in_python(rule));
+nb::list replay(const std::string& path, std::uint32_t workers, const nb::object& rules) {
+    server::Store store(workers, {}, in_python(rules));
     {
         const WithoutInterpreter elsewhere;
         server::read_log(
@@ -96,7 +106,7 @@ void server(nb::module_& module) {
             "__init__",
             [](Server* self, std::uint32_t number, std::uint32_t servers, std::uint32_t threads,
                std::uint32_t workers, double grace, const std::string& log, std::size_t memory,
-               const nb::object& rule) {
+               const nb::object& rules) {
                 server::ServerOptions options;
                 options.server = number;
                 options.servers = servers;
@@ -105,19 +115,22 @@ void server(nb::module_& module) {
                 options.shards.grace = std::chrono::milliseconds(static_cast<std::int64_t>(grace * 1000));
                 options.shards.log = log;
                 options.shards.quotas.memory = memory;
-                options.shards.rule = in_python(rule);
+                options.shards.rules = in_python(rules);
                 const WithoutInterpreter elsewhere;
                 new (self) Server(std::move(options));
             },
             nb::arg("server"), nb::arg("servers"), nb::arg("threads"), nb::arg("workers"), nb::arg("grace"),
-            nb::arg("log"), nb::arg("memory"), nb::arg("rule"))
+            nb::arg("log"), nb::arg("memory"), nb::arg("rules"))
         .def(
             "adopt_worker",
-            [](Server& self, int socket, std::uint32_t worker, std::uint32_t thread) {
-                self.adopt_worker(Fd(socket), worker, thread);
+            [](Server& self, int socket, std::uint32_t worker, std::uint32_t thread, int lane) {
+                Fd taken(socket);
+                if (lane < 0) return self.adopt_worker(server::Connection(std::move(taken)), worker, thread);
+                auto inbox = std::make_shared<Inbox>(Inbox::open(Fd(lane)));
+                self.adopt_worker({std::move(taken), std::move(inbox), 1}, worker, thread);
             },
-            nb::arg("socket"), nb::arg("worker"), nb::arg("thread"),
-            "Takes the socket of an authenticated worker.")
+            nb::arg("socket"), nb::arg("worker"), nb::arg("thread"), nb::arg("lane") = -1,
+            "Takes the socket of an authenticated worker, and the descriptor of the memory that it shares.")
         .def(
             "adopt_peer",
             [](Server& self, int socket, std::uint32_t shard) { self.adopt_peer(Fd(socket), shard); },
@@ -135,9 +148,10 @@ void server(nb::module_& module) {
                 self.close();
             },
             "Ends in good order.")
+        .def("present", &Server::present, "Workers that have joined and have not ended.")
         .def("failure", &Server::failure, "Why it cannot go on, if it cannot.")
         .def("failure_descriptor", &Server::failure_descriptor, "Becomes readable when it cannot go on.");
-    module.def("replay_apply_log", &replay, nb::arg("path"), nb::arg("workers"), nb::arg("rule"),
+    module.def("replay_apply_log", &replay, nb::arg("path"), nb::arg("workers"), nb::arg("rules"),
                "Of each table: name, dtype, whether it is dense, extent, slowest clock, saved bytes.");
     module.def("read_apply_log", &events, nb::arg("path"),
                "Kind, table, worker, incarnation, sequence, clock, first, count and payload of each event.");

@@ -9,6 +9,7 @@
 #include <map>
 
 #include "bind/bind.hpp"
+#include "bind/held.hpp"
 #include "bind/interpreter.hpp"
 #include "server/client_table.hpp"
 
@@ -41,6 +42,9 @@ struct Worker {
         client.set_eager([this](std::uint32_t shard, const server::Header& head, server::Bytes payload) {
             const auto table = tables.find(head.table);
             if (table != tables.end()) table->second->take_eager(shard, head, payload);
+        });
+        client.set_renewed([this](std::uint32_t shard) {
+            for (const auto& [_, table] : tables) table->renew(shard);
         });
     }
 
@@ -85,7 +89,7 @@ std::string wait(Worker& worker, const Asked& what, double seconds) {
     return "late";
 }
 
-Asked request(Worker& worker, const std::string& kind, const std::string& text) {
+Asked request(Worker& worker, const std::string& kind, const std::string& text, std::uint32_t shard) {
     const std::map<std::string, server::Kind> kinds{{"status", server::Kind::status},
                                                     {"leave", server::Kind::leave},
                                                     {"snapshot", server::Kind::snapshot},
@@ -97,7 +101,7 @@ Asked request(Worker& worker, const std::string& kind, const std::string& text) 
     return asked([&] {
         const std::lock_guard lock(worker.client.mutex());
         auto operation = std::make_shared<Operation>();
-        worker.client.issue(0, {head, std::move(packer.bytes), {}, operation, {}, {}});
+        worker.client.issue(shard, {head, std::move(packer.bytes), {}, operation, {}, {}});
         return operation;
     });
 }
@@ -135,8 +139,11 @@ void table_methods(nb::class_<Table>& binding) {
              [](Table& self, const ConstBuffer& given) {
                  return asked([&] { return self.create(bytes(given)); });
              })
+        .def("confirm", [](Table& self) { return asked([&] { return self.confirm(); }); })
+        .def("abandon", [](Table& self) { return asked([&] { return self.abandon(); }); })
         .def("created", [](Table& self, const Asked& what) { self.created(*what.operation); })
         .def("prepare", [](Table& self) { return asked([&] { return self.prepare(); }); })
+        .def("withdraw", [](Table& self) { return asked([&] { return self.withdraw(); }); })
         .def("commit", [](Table& self) { return asked([&] { return self.commit(); }); })
         .def("committed",
              [](Table& self) {
@@ -149,6 +156,13 @@ void table_methods(nb::class_<Table>& binding) {
 }  // namespace
 
 void server_client(nb::module_& module) {
+    module.def(
+        "make_lane",
+        [] {
+            const auto sizes = SocketRingLink::sizes(server::Connection::ring_bytes);
+            return Held<Inbox>{std::make_shared<Inbox>(Inbox::create(sizes))};
+        },
+        "Memory for a worker and a shard of one host.");
     nb::class_<Asked>(module, "Asked", "Requests to parameter servers that belong together.")
         .def_prop_ro("done", [](const Asked& self) { return self.operation->done(); })
         .def_prop_ro("failed", [](const Asked& self) { return self.operation->failed; })
@@ -175,16 +189,30 @@ void server_client(nb::module_& module) {
              nb::arg("incarnation"), nb::arg("shards"))
         .def(
             "attach",
-            [](Worker& self, std::uint32_t shard, int socket) {
+            [](Worker& self, std::uint32_t shard, int socket, const Held<Inbox>* lane) {
                 const WithoutInterpreter elsewhere;
-                self.client.attach(shard, Fd(socket));
+                Fd taken(socket);
+                self.client.attach(shard, lane == nullptr
+                                              ? server::Connection(std::move(taken))
+                                              : server::Connection(std::move(taken), lane->value, 0));
             },
-            nb::arg("shard"), nb::arg("socket"),
-            "Takes an authenticated socket; what was not answered is sent again.")
+            nb::arg("shard"), nb::arg("socket"), nb::arg("lane").none() = nb::none(),
+            "Takes an authenticated socket, and the memory that the other end has mapped; what was not "
+            "answered "
+            "is sent again.")
+        .def(
+            "close",
+            [](Worker& self) {
+                const WithoutInterpreter elsewhere;
+                self.client.close();
+            },
+            "Ends all connections.")
         .def("detached", [](const Worker& self) { return self.client.detached(); })
         .def("why_detached",
              [](const Worker& self, std::uint32_t shard) { return self.client.why_detached(shard); })
         .def("wait", &wait, nb::arg("what"), nb::arg("seconds"), "done, broken or late")
+        .def("awaited",
+             [](const Worker& self, const Asked& what) { return self.client.awaited(what.operation); })
         .def("let_go",
              [](Worker& self, const Asked& what) {
                  const WithoutInterpreter elsewhere;
@@ -200,7 +228,7 @@ void server_client(nb::module_& module) {
                  const WithoutInterpreter elsewhere;
                  self.client.take_news();
              })
-        .def("request", &request, nb::arg("kind"), nb::arg("text") = "")
+        .def("request", &request, nb::arg("kind"), nb::arg("text") = "", nb::arg("shard") = 0)
         .def(
             "dense",
             [](Worker& self, std::uint32_t number, const nb::kwargs& options) {

@@ -8,6 +8,7 @@
 
 #include "bind/bind.hpp"
 #include "bind/interpreter.hpp"
+#include "bind/spot.hpp"
 
 namespace nb = nanobind;
 
@@ -92,8 +93,7 @@ struct Shortcuts::Known {
     Recipe recipe;
     std::uint64_t* uses;  // of this kind of call, kept by the table of all kinds
     // The last line that made this call.
-    PyObject* code = nullptr;
-    int instruction = 0;
+    Spot spot;
     std::uint32_t site = 0;
 
     bool fits(const Arguments& arguments, const Views& views) const {
@@ -187,18 +187,18 @@ Request Shortcuts::request(Known& known, const Views& views) {
 
 /// The line of the program that makes the call, which is mostly that of the last time.
 std::uint32_t Shortcuts::line(Known& known) {
+    if (known.spot.code != nullptr && spot_of_thread() == known.spot) return known.site;
     auto* frame = PyThreadState_GetFrame(PyThreadState_Get());
     while (frame != nullptr) {
         const nb::object held = nb::steal(reinterpret_cast<PyObject*>(frame));
         const nb::object code = nb::steal(reinterpret_cast<PyObject*>(PyFrame_GetCode(frame)));
-        const int instruction = PyFrame_GetLasti(frame);
-        if (code.ptr() == known.code && instruction == known.instruction) return known.site;
+        const Spot spot{code.ptr(), PyFrame_GetLasti(frame)};
+        if (spot == known.spot) return known.site;
         if (!ours_.contains(code.ptr())) {
             // The sites keep the code objects of lines, and our modules their own: no other one gets the
             // address.
-            if (const auto site = nb::cast<std::uint32_t>(sites_.attr("at")(code, instruction))) {
-                known.code = code.ptr();
-                known.instruction = instruction;
+            if (const auto site = nb::cast<std::uint32_t>(sites_.attr("at")(code, spot.instruction))) {
+                known.spot = spot;
                 return known.site = site;
             }
             if (ours_.size() < most_known) ours_.insert(code.ptr());

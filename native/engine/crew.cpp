@@ -76,8 +76,11 @@ Operation* Crew::next(Member& me) {
     if (auto* const own = me.deque.take()) return own;
     if (auto* const first = native_.take(0)) return first;
     if (auto* const other = stolen(me)) return other;
-    return native_.take();
+    return python_is_next() ? nullptr : native_.take();
 }
+
+/// Nobody is at its door, and what waits there comes before what is for all.
+bool Crew::python_is_next() const { return !at_door_ && python_.best() > native_.best(); }
 
 Operation* Crew::stolen(const Member& me) {
     const int used = used_;
@@ -115,8 +118,8 @@ void Crew::work(Member& me) {
     bool was_woken = false;
     for (;;) {
         if (surplus_ > 0 && is_surplus()) break;
-        const bool python_first = python_.best() > native_.best() && python_.best() > 0;
-        Operation* const operation = python_first && !at_door_ ? nullptr : next(me);
+        const bool is_urgent = python_.best() > 0 && python_is_next();
+        Operation* const operation = is_urgent ? nullptr : next(me);
         const bool enters = operation == nullptr && wants_interpreter() && !at_door_.exchange(true);
         if (operation != nullptr || enters) {
             if (std::exchange(was_woken, false) && has_work()) sleepers_.wake_one();

@@ -73,6 +73,7 @@ class Crew {
     Operation* next(Member& me);
     Operation* stolen(const Member& me);
     bool has_work() const;
+    bool python_is_next() const;
     bool wants_interpreter() const;
     void use_interpreter(Member& me);
     bool is_surplus();

@@ -17,6 +17,7 @@ class Mark final : public Body {
   public:
     void run(Engine& engine, Operation& operation) const override { engine.finish(operation, nullptr); }
     bool is_immediate() const override { return true; }
+    bool only_awaits() const override { return true; }
     const char* name() const override { return "wait"; }
 };
 
@@ -30,11 +31,6 @@ class Heal final : public Body {
 
 const Mark the_mark;
 const Heal the_healing;
-
-FailurePtr cancellation(const Operation& operation) {
-    return std::make_shared<Failure>(
-        Failure{operation.serial, nullptr, nullptr, true, operation.body->name(), operation.site});
-}
 
 Waiter* over() {
     static Waiter mark{};
@@ -117,6 +113,7 @@ void Engine::fill(Operation& operation, const Order& order) {
     operation.count = static_cast<std::uint32_t>(order.uses.size());
     operation.many =
         operation.count > Operation::places ? std::make_unique<Access[]>(operation.count) : nullptr;
+    operation.sights = order.body->only_awaits() ? std::make_unique<Sight[]>(operation.count) : nullptr;
     operation.missing.store(operation.count + 1, std::memory_order_relaxed);
     std::size_t turns = 0;
     for (std::size_t i = 0; i < order.uses.size(); ++i) {
@@ -144,15 +141,23 @@ void Engine::log(Operation& operation) {
     record.priority = operation.priority;
     for (const auto& access : operation.accesses())
         record.touches.push_back({access.variable->number(), access.mode, access.variable->name()});
+    record.demands.assign(operation.demands.get(), operation.demands.get() + operation.demand_count);
     record.pushed = now();
     operation.record = &record;
+}
+
+FailurePtr Engine::cancellation(const Operation& operation) const {
+    return std::make_shared<Failure>(
+        Failure{operation.serial, nullptr, nullptr, true, name_of(operation), operation.site});
 }
 
 FailurePtr Engine::failure_before(Operation& operation) const {
     FailurePtr failure;
     if (operation.body->heals()) return failure;
     for (const auto& access : operation.accesses())
-        if (const auto& other = access.variable->failure(access.mode)) failure = first_of(failure, other);
+        if (const auto& other = access.mode == Mode::await ? operation.sight(access).failure
+                                                           : access.variable->failure(access.mode))
+            failure = first_of(failure, other);
     return failure;
 }
 
@@ -196,9 +201,15 @@ void Engine::resume(Operation& operation) {
         crew_.submit(operation, false);
 }
 
-Operation* Engine::current() const {
-    return engine_of_this_thread == this ? operation_of_this_thread : nullptr;
+/// A child that was forked inside of an operation runs none: it has left the engine.
+Engine* Engine::of_current() {
+    auto* const engine = engine_of_this_thread;
+    return engine != nullptr && engine->origin_.is_here() ? engine : nullptr;
 }
+
+Operation* Engine::current_of_all() { return of_current() == nullptr ? nullptr : operation_of_this_thread; }
+
+Operation* Engine::current() const { return of_current() == this ? operation_of_this_thread : nullptr; }
 
 void Engine::finish(Operation& operation, FailurePtr failure, bool last_act) {
     Turned turned;
@@ -234,7 +245,8 @@ void Engine::end(Operation& operation, FailurePtr failure, Turned& turned) {
     if (operation.has_lanes) lanes_.release(operation, turned.ready);
     for (auto& access : operation.accesses()) {
         Variable& variable = *access.variable;
-        Access* next = variable.release(access, operation.failure, heals);
+        Access* next =
+            access.mode == Mode::await ? nullptr : variable.release(access, operation.failure, heals);
         while (next != nullptr) {
             Operation& other = *std::exchange(next, next->next)->operation;
             if (other.missing.fetch_sub(1, std::memory_order_acq_rel) == 1) granted(other, turned);
@@ -290,9 +302,13 @@ FailurePtr Engine::take_failure() {
     return first;
 }
 
-Operation& Engine::mark(std::span<const Use> uses) { return push({.body = &the_mark, .uses = uses}); }
+Operation& Engine::mark(std::span<const Use> uses, std::uint32_t site) {
+    return push({.body = &the_mark, .uses = uses, .site = site});
+}
 
-Operation& Engine::heal(std::span<const Use> uses) { return push({.body = &the_healing, .uses = uses}); }
+Operation& Engine::heal(std::span<const Use> uses, std::uint32_t site) {
+    return push({.body = &the_healing, .uses = uses, .site = site});
+}
 
 void Engine::stop() {
     closed_ = true;

@@ -16,6 +16,7 @@
 #include "engine/log.hpp"
 #include "engine/operation.hpp"
 #include "engine/pool.hpp"
+#include "engine/stuck.hpp"
 #include "engine/variable.hpp"
 
 namespace unisono::engine {
@@ -47,6 +48,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
         std::unique_ptr<Interpreter> interpreter = nullptr;
         /// Called for operations that nobody needs any more; by default they are forgotten at once.
         std::function<void(Engine&, Operation&)> dispose = {};
+        /// Called from any thread, also with the lock of those who push.
         std::function<std::string(const Operation&)> name_of = {};
     };
     static std::shared_ptr<Engine> make(Options options);
@@ -81,18 +83,20 @@ class Engine : public std::enable_shared_from_this<Engine> {
     /// Waits for an operation, looking up now and then; false if that says to wait no longer. Inside of an
     /// operation another thread takes its place; NeverEnds where it would wait for itself in the end.
     bool wait(Operation& operation, const LookUp& look_up);
-    /// Until nothing is under way, from outside.
+    /// Until nothing is under way; the same.
     bool wait_until_idle(const LookUp& look_up);
     /// An operation that does nothing, when all that was pushed so far on these variables is through.
-    Operation& mark(std::span<const Use> uses);
+    Operation& mark(std::span<const Use> uses, std::uint32_t site = 0);
     /// Makes variables whole that have failed.
-    Operation& heal(std::span<const Use> uses);
+    Operation& heal(std::span<const Use> uses, std::uint32_t site = 0);
 
     /// What failed first, in the order of pushes, of what nobody was told yet.
     FailurePtr take_failure();
     void was_told(const Failure& failure);
 
-    /// The operation that this thread runs, if it is one of this engine.
+    /// The operation that this thread runs; if it is one of this engine.
+    static Operation* current_of_all();
+    static Engine* of_current();
     Operation* current() const;
     std::uint64_t outstanding() const { return outstanding_.load(std::memory_order_relaxed); }
 
@@ -114,8 +118,8 @@ class Engine : public std::enable_shared_from_this<Engine> {
     };
     /// What is under way, in the order of pushes.
     std::vector<Live> live();
-    /// Operations that were logged, in that order, also those under way.
-    void read_log(const std::function<void(const Record&)>& read);
+    /// Operations that were logged, in that order, also those under way. Records stay as long as the engine.
+    std::vector<const Record*> logged();
 
     Interpreter* interpreter() { return options_.interpreter.get(); }
     Crew& crew() { return crew_; }
@@ -123,6 +127,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
 
   private:
     class Inside;
+    using Begin = std::function<std::shared_ptr<Event>()>;
     struct Turned {
         std::vector<Operation*> over;  // to be ended without having run
         std::vector<Operation*> ready;
@@ -137,13 +142,16 @@ class Engine : public std::enable_shared_from_this<Engine> {
     void tell(Operation& operation);
     void saw(const FailurePtr& failure);
     FailurePtr failure_before(Operation& operation) const;
+    FailurePtr cancellation(const Operation& operation) const;
     std::string name_of(const Operation& operation) const {
         return options_.name_of ? options_.name_of(operation) : operation.body->name();
     }
     bool sleep(Event& event, const LookUp& look_up);
     std::shared_ptr<Event> end_of(Operation& operation);
+    std::shared_ptr<Event> idleness();
+    bool wait_here(Operation* awaited, const Begin& begin, const LookUp& look_up);
+    void add_to(Moment& moment);
     void bury();
-    bool never_ends(Operation& self, Operation& awaited);
 
     Options options_;
     Origin origin_;
@@ -152,7 +160,6 @@ class Engine : public std::enable_shared_from_this<Engine> {
     std::uint64_t serials_ = 0;
     std::uint64_t variables_ = 0;
     Stack<Variable> graves_;
-    std::map<Operation*, Operation*> waits_inside_;  // who waits for whom
     std::deque<Record> log_;
     Lanes lanes_;
     std::atomic<std::uint64_t> outstanding_ = 0;

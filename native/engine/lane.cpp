@@ -24,7 +24,9 @@ Operation& Lane::unpark() {
     return operation;
 }
 
-Lane* Lanes::missing(const Operation& operation) {
+Lane* Lanes::obstacle(const Operation& operation) {
+    for (const auto& [lane, amount] : demands(operation))
+        if (!lane->is_next(operation)) return lane.get();
     for (const auto& [lane, amount] : demands(operation))
         if (!lane->has_room(amount)) return lane.get();
     return nullptr;
@@ -37,12 +39,7 @@ void Lanes::take(Operation& operation) {
 
 bool Lanes::acquire(Operation& operation) {
     const std::lock_guard lock(mutex_);
-    for (const auto& [lane, amount] : demands(operation))
-        if (!lane->is_next(operation)) {
-            lane->park(operation);
-            return false;
-        }
-    if (Lane* const lane = missing(operation)) {
+    if (Lane* const lane = obstacle(operation)) {
         lane->park(operation);
         return false;
     }
@@ -50,23 +47,34 @@ bool Lanes::acquire(Operation& operation) {
     return true;
 }
 
+/// Whoever is first in a lane lacks room in that one: who lacks it elsewhere is parked there instead.
 void Lanes::release(Operation& operation, std::vector<Operation*>& may_begin) {
     const std::lock_guard lock(mutex_);
     for (const auto& [lane, amount] : demands(operation)) lane->used_ -= amount;
     for (const auto& [lane, amount] : demands(operation)) {
         while (!lane->parked_.empty()) {
             Operation& next = *lane->parked_.front();
-            Lane* const other = missing(next);
-            if (other == lane.get()) break;
+            Lane* const where = obstacle(next);
+            if (where == lane.get()) break;
             lane->unpark();
-            if (other != nullptr) {
-                other->park(next);
+            if (where != nullptr) {
+                where->park(next);
                 continue;
             }
             take(next);
             may_begin.push_back(&next);
         }
     }
+}
+
+std::vector<Operation*> Lanes::parked(const Lane& lane) {
+    std::vector<Operation*> found;
+    {
+        const std::lock_guard lock(mutex_);
+        found = lane.parked_;
+    }
+    std::ranges::sort(found, [](auto* one, auto* other) { return comes_later(other, one); });
+    return found;
 }
 
 }  // namespace unisono::engine

@@ -19,9 +19,9 @@ class Lane {
   private:
     friend class Lanes;
     bool has_room(std::uint64_t amount) const { return amount <= capacity_ - used_; }
-    /// Nobody who waits comes first.
+    /// Nobody else who waits comes first.
     bool is_next(const Operation& operation) const {
-        return parked_.empty() || comes_later(parked_.front(), &operation);
+        return parked_.empty() || parked_.front() == &operation || comes_later(parked_.front(), &operation);
     }
     void park(Operation& operation);
     Operation& unpark();
@@ -42,8 +42,12 @@ class Lanes {
     /// Adds those that may begin now.
     void release(Operation& operation, std::vector<Operation*>& may_begin);
 
+    /// Who is parked in a lane, the next one first.
+    std::vector<Operation*> parked(const Lane& lane);
+
   private:
-    static Lane* missing(const Operation& operation);
+    /// Where it has to wait, because others come first or there is no room.
+    static Lane* obstacle(const Operation& operation);
     static void take(Operation& operation);
 
     std::mutex mutex_;

@@ -28,6 +28,7 @@ struct Record {
     std::uint32_t site = 0;
     std::int32_t priority = 0;
     std::vector<Touch> touches;
+    std::vector<Demand> demands;  // also the turns of those that accumulate
     Nanoseconds pushed = 0;
     std::atomic<Nanoseconds> ready = 0;
     std::atomic<Nanoseconds> begun = 0;

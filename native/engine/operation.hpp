@@ -21,8 +21,8 @@ struct Operation;
 struct Record;
 
 /// What an operation does with a variable. Several may read at once; those that accumulate may run in any
-/// order, one at a time.
-enum class Mode : std::uint8_t { read, mutate, accumulate };
+/// order, one at a time. One that only awaits comes after those before it, and nobody comes after it.
+enum class Mode : std::uint8_t { read, mutate, accumulate, await };
 
 struct Use {
     Variable* variable;
@@ -43,6 +43,7 @@ struct Failure {
     bool cancelled = false;
     std::string name = {};  // of that operation
     std::uint32_t site = 0;
+    bool had_begun = false;  // when it was cancelled
 };
 using FailurePtr = std::shared_ptr<const Failure>;
 
@@ -63,6 +64,8 @@ class Body {
     virtual bool heals() const { return false; }
     /// Is it finished as soon as it could begin, by whoever sees that?
     virtual bool is_immediate() const { return false; }
+    /// Are its variables to be awaited, and not used?
+    virtual bool only_awaits() const { return false; }
     virtual const char* name() const = 0;
 };
 
@@ -72,6 +75,13 @@ struct Access {
     Operation* operation;
     Access* next;
     Mode mode;
+    std::uint32_t position = 0;  // among all of the variable's, modulo 2³²
+};
+
+/// What one that awaits a variable knows of it.
+struct Sight {
+    std::uint32_t remaining = 0;  // accesses before it
+    FailurePtr failure = nullptr;
 };
 
 enum class State : std::uint8_t { free, pending, running, cancelled, done };
@@ -94,7 +104,7 @@ struct Operation {
     std::uint32_t site = 0;
     std::uint32_t count = 0;  // of accesses
     std::uint32_t demand_count = 0;
-    bool has_lanes = false;
+    std::atomic<bool> has_lanes = false;
     bool result_is_call = false;  // to be called for the result
     std::uint64_t serial = 0;
     const Body* body = nullptr;
@@ -104,12 +114,16 @@ struct Operation {
     FailurePtr failure;         // released by the state `done`
     Operation* next = nullptr;  // in the one list that it is in
     std::atomic<Waiter*> waiters = nullptr;
-    std::unique_ptr<Demand[]> demands;  // until the place is used again, as the two below
+    std::unique_ptr<Demand[]> demands;  // until the place is used again, as the three below
     std::unique_ptr<Access[]> many;
+    std::unique_ptr<Sight[]> sights;  // for each access, if it awaits
     Record* record = nullptr;
     std::array<Access, places> few{};
 
     std::span<Access> accesses() { return {many ? many.get() : few.data(), count}; }
+    Sight& sight(const Access& access) {
+        return sights[static_cast<std::size_t>(&access - accesses().data())];
+    }
     bool is_over() const {
         const auto now = state.load(std::memory_order_acquire);
         return now == State::done || now == State::free;

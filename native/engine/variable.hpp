@@ -10,7 +10,8 @@
 namespace unisono::engine {
 
 /// Something that operations read and write. It grants access in the order in which it was asked for: to one
-/// that mutates, or to a run of neighbours in that order which all read, or all accumulate.
+/// that mutates, or to a run of neighbours in that order which all read, or all accumulate. Who awaits it is
+/// granted when all accesses have ended that were asked for before.
 class Variable {
   public:
     /// Without a name, it is called by its number.
@@ -42,10 +43,17 @@ class Variable {
   private:
     bool may_join(Mode mode) const { return active_ == 0 || (mode == mode_ && mode != Mode::mutate); }
     void grant(Mode mode);
+    bool await(Access& access);
+    void look(const Access& access);
+    Access* granted_next();
+    Access* awaited_until(std::uint32_t position);
 
     Spin lock_;
     Mode mode_ = Mode::mutate;  // of the last one that was granted
     std::uint32_t active_ = 0;
+    std::uint32_t unended_ = 0;  // also those that wait
+    std::uint32_t positions_ = 0;
+    Access* awaiting_ = nullptr;
     Access* first_ = nullptr;  // that waits
     Access* last_ = nullptr;
     FailurePtr failure_;

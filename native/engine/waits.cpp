@@ -1,8 +1,7 @@
 // Who waits for whom, and whether that could ever end.
 
 #include <algorithm>
-#include <unordered_map>
-#include <unordered_set>
+#include <set>
 
 #include "engine/engine.hpp"
 
@@ -12,89 +11,26 @@ namespace {
 
 constexpr auto between_looks = std::chrono::milliseconds(20);
 
-/// Which operations never end, given that one of them does not. It is what they find before them in the
-/// queues of their variables, or in their lanes, or what they wait for inside. All that has not ended is
-/// looked at in the order of pushes, until no more is found: dependencies point backwards, so there are as
-/// many rounds as waits and lanes that point forwards.
-class Stuck {
-  public:
-    Stuck(std::vector<Operation*> all, const std::map<Operation*, Operation*>& waits, Operation& self)
-        : all_(std::move(all)), waits_(waits) {
-        std::ranges::sort(all_, {}, &Operation::serial);
-        add(self);
-        while (std::exchange(found_, false)) look();
-    }
-
-    bool contains(Operation& operation) const { return stuck_.contains(&operation); }
-
-  private:
-    struct Before {
-        bool reads = false, mutates = false, accumulates = false, accumulates_now = false;
-        Mode last = Mode::mutate;
-    };
-
-    void look() {
-        std::unordered_map<const Variable*, Before> before;
-        for (auto* const operation : all_) {
-            bool never = false;
-            for (const auto& access : operation->accesses()) {
-                auto& seen = before[access.variable];
-                if (access.mode != Mode::accumulate || seen.last != Mode::accumulate)
-                    seen.accumulates |= std::exchange(seen.accumulates_now, false);
-                seen.last = access.mode;
-                never |= seen.mutates || (access.mode != Mode::read && seen.reads) || seen.accumulates;
-            }
-            if (!stuck_.contains(operation) &&
-                (never || lacks_a_lane(*operation) || waits_for_one(*operation)))
-                add(*operation);
-            if (stuck_.contains(operation))
-                for (const auto& access : operation->accesses()) note(before[access.variable], access.mode);
-        }
-    }
-
-    static void note(Before& seen, Mode mode) {
-        (mode == Mode::read ? seen.reads : mode == Mode::mutate ? seen.mutates : seen.accumulates_now) = true;
-    }
-
-    bool waits_for_one(Operation& operation) const {
-        const auto found = waits_.find(&operation);
-        return found != waits_.end() && stuck_.contains(found->second);
-    }
-
-    bool lacks_a_lane(const Operation& operation) const {
-        if (operation.state.load(std::memory_order_relaxed) == State::running) return false;  // has them
-        return std::ranges::any_of(
-            std::span(operation.demands.get(), operation.demand_count), [&](auto& each) {
-                const auto found = held_.find(each.lane.get());
-                return found != held_.end() && found->second + each.amount > each.lane->capacity();
-            });
-    }
-
-    void add(Operation& operation) {
-        stuck_.insert(&operation);
-        found_ = true;
-        if (operation.state.load(std::memory_order_relaxed) != State::running) return;
-        for (const auto& [lane, amount] : std::span(operation.demands.get(), operation.demand_count))
-            held_[lane.get()] += amount;
-    }
-
-    std::vector<Operation*> all_;
-    const std::map<Operation*, Operation*>& waits_;
-    std::unordered_set<Operation*> stuck_;
-    std::unordered_map<const Lane*, std::uint64_t> held_;  // for ever
-    bool found_ = false;
+/// Who waits inside, of all engines: what one waits for may be another's, and that one may wait for the
+/// first.
+struct WaitsInside {
+    Origin origin;
+    std::mutex mutex;
+    Waits waits;
 };
 
-}  // namespace
-
-/// An operation that ends meanwhile was not stuck, and what is stuck cannot end: so what is found is true.
-bool Engine::never_ends(Operation& self, Operation& awaited) {
-    std::vector<Operation*> all;
-    pool_.for_each([&](Operation& each) {
-        if (!each.is_over()) all.push_back(&each);
-    });
-    return Stuck(std::move(all), waits_inside_, self).contains(awaited);
+/// A forked child begins anew: nobody of those waits there, and nobody may give the lock back.
+WaitsInside& waits_inside() {
+    static std::atomic<WaitsInside*> known = new WaitsInside;
+    auto* now = known.load();
+    while (!now->origin.is_here()) {
+        auto fresh = std::make_unique<WaitsInside>();
+        if (known.compare_exchange_strong(now, fresh.get())) return *fresh.release();
+    }
+    return *now;
 }
+
+}  // namespace
 
 bool Engine::sleep(Event& event, const LookUp& look_up) {
     while (!event.wait_until(std::chrono::steady_clock::now() + between_looks)) {
@@ -107,23 +43,66 @@ bool Engine::sleep(Event& event, const LookUp& look_up) {
 /// That an operation waits inside is known to others who may want to wait for it.
 class Engine::Inside {
   public:
-    Inside(Engine& engine, Operation& self, Operation& awaited) : engine_(engine), self_(self) {
-        const std::lock_guard lock(engine.pushing_);
-        if (engine.never_ends(self, awaited))
-            throw NeverEnds("it would wait for itself: what it waits for cannot end before it does");
-        engine.waits_inside_[&self] = &awaited;
+    Inside(Engine& engine, Operation& self, Awaited awaited) : self_(self), awaited_(awaited) {
+        const std::lock_guard lock(all_.mutex);
+        all_.waits[&self] = {&engine, awaited};
+        try {
+            require_an_end();
+        } catch (...) {
+            all_.waits.erase(&self);
+            throw;
+        }
     }
     Inside(const Inside&) = delete;
     Inside& operator=(const Inside&) = delete;
     ~Inside() {
-        const std::lock_guard lock(engine_.pushing_);
-        engine_.waits_inside_.erase(&self_);
+        if (!all_.origin.is_here()) return;
+        const std::lock_guard lock(all_.mutex);
+        all_.waits.erase(&self_);
+    }
+
+    /// What comes later can be in the way only in a lane: by its priority, or because it came there first.
+    /// So this is called now and then, ever more rarely.
+    void look_again() {
+        if (++looks_ < next_look_) return;
+        next_look_ *= 2;
+        const std::lock_guard lock(all_.mutex);
+        require_an_end();
     }
 
   private:
-    Engine& engine_;
+    /// An operation that ends meanwhile was not stuck, and what is stuck cannot end: so what is found is
+    /// true. Who holds the lock of one engine does not ask for that of another, except here, one at a time.
+    void require_an_end() {
+        std::set<Engine*> engines;
+        for (const auto& [operation, waiting] : all_.waits)
+            engines.insert({waiting.engine, waiting.awaited.engine});
+        std::vector<std::unique_lock<std::mutex>> locks;
+        Moment moment;
+        for (auto* const engine : engines) {
+            locks.emplace_back(engine->pushing_);
+            engine->add_to(moment);
+        }
+        if (Stuck(std::move(moment), all_.waits, self_).contains(awaited_))
+            throw NeverEnds("it would wait for itself: what it waits for cannot end before it does");
+    }
+
+    WaitsInside& all_ = waits_inside();
     Operation& self_;
+    Awaited awaited_;
+    int looks_ = 0;
+    int next_look_ = 4;
 };
+
+void Engine::add_to(Moment& moment) {
+    pool_.for_each([&](Operation& each) {
+        if (each.is_over()) return;
+        moment.operations.emplace_back(&each, this);
+        for (const auto& demand : std::span(each.demands.get(), each.demand_count))
+            if (!moment.parked.contains(demand.lane.get()))
+                moment.parked.emplace(demand.lane.get(), lanes_.parked(*demand.lane));
+    });
+}
 
 /// Nothing if it is over.
 std::shared_ptr<Event> Engine::end_of(Operation& operation) {
@@ -143,29 +122,41 @@ std::shared_ptr<Event> Engine::end_of(Operation& operation) {
 bool Engine::wait(Operation& operation, const LookUp& look_up) {
     origin_.require("this engine");
     if (operation.is_over()) return true;
-    auto* const self = current();
-    if (self == nullptr) {
-        const auto event = end_of(operation);
-        return !event || sleep(*event, look_up);
-    }
-    const Inside inside(*this, *self, operation);
-    const auto event = end_of(operation);
-    if (!event) return true;
-    const Crew::Replacement replacement(crew_);
-    if (!replacement) throw NeverEnds("too many operations wait inside of others at once");
-    return sleep(*event, look_up);
+    return wait_here(&operation, [&] { return end_of(operation); }, look_up);
 }
 
 bool Engine::wait_until_idle(const LookUp& look_up) {
     origin_.require("this engine");
     if (current() != nullptr) throw NeverEnds("it would wait for itself, which is under way, too");
+    return wait_here(nullptr, [&] { return idleness(); }, look_up);
+}
+
+/// Nothing if it is so.
+std::shared_ptr<Event> Engine::idleness() {
     const auto event = std::make_shared<Event>();
-    {
-        const std::lock_guard lock(idling_);
-        if (outstanding_.load(std::memory_order_acquire) == 0) return true;
-        idle_.push_back(event);
+    const std::lock_guard lock(idling_);
+    if (outstanding_.load(std::memory_order_acquire) == 0) return nullptr;
+    idle_.push_back(event);
+    return event;
+}
+
+/// If this thread runs an operation, also of another engine, it lends its place there.
+bool Engine::wait_here(Operation* awaited, const Begin& begin, const LookUp& look_up) {
+    auto* const self = current_of_all();
+    if (self == nullptr) {
+        const auto event = begin();
+        return !event || sleep(*event, look_up);
     }
-    return sleep(*event, look_up);
+    Engine& lender = *of_current();
+    Inside inside(lender, *self, {this, awaited});
+    const auto event = begin();
+    if (!event) return true;
+    const Crew::Replacement replacement(lender.crew_);
+    if (!replacement) throw NeverEnds("too many operations wait inside of others at once");
+    return sleep(*event, [&] {
+        inside.look_again();
+        return look_up();
+    });
 }
 
 std::vector<Engine::Live> Engine::live() {
@@ -185,10 +176,12 @@ std::vector<Engine::Live> Engine::live() {
     return found;
 }
 
-void Engine::read_log(const std::function<void(const Record&)>& read) {
+std::vector<const Record*> Engine::logged() {
     origin_.require("this engine");
     const std::lock_guard lock(pushing_);
-    for (const auto& record : log_) read(record);
+    std::vector<const Record*> found;
+    for (const auto& record : log_) found.push_back(&record);
+    return found;
 }
 
 }  // namespace unisono::engine

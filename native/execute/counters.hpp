@@ -17,12 +17,14 @@ struct Counters {
     explicit Counters(std::size_t ranks) : sent(ranks), received(ranks) {}
 
     std::atomic<std::uint64_t> calls = 0;
+    std::atomic<std::uint64_t> instructions = 0;       // of programs, once for each window of a vector
     std::vector<std::atomic<std::uint64_t>> sent;      // bytes to each peer
     std::vector<std::atomic<std::uint64_t>> received;  // bytes from each peer
 };
 
-/// What went between this rank and each other one, by rank, in bytes without headers.
+/// What a run counts: instructions, and the bytes without headers between this rank and each other one.
 struct Traffic {
+    std::atomic<std::uint64_t>& instructions;
     std::span<std::atomic<std::uint64_t>> sent;
     std::span<std::atomic<std::uint64_t>> received;
 };

@@ -52,9 +52,7 @@ Executor::Executor(int rank, std::vector<std::unique_ptr<Link>> links, Host host
       links_(std::make_move_iterator(links.begin()), std::make_move_iterator(links.end())),
       host_(std::move(host)),
       counters_(links_.size()),
-      recorder_(std::make_shared<Recorder>(size())),
-      sent_in_pairs_(links_.size()),
-      received_in_pairs_(links_.size()) {}
+      recorder_(std::make_shared<Recorder>(size())) {}
 
 Executor::~Executor() { leave(); }
 
@@ -71,18 +69,20 @@ void Executor::run(const LinkPlan& plan, const Request& request, Caller& caller)
         return;
     }
     for (const auto& traffic : plan.program->traffic()) {
-        const auto peer = static_cast<std::size_t>(traffic.peer);
-        sent_in_pairs_[peer] += traffic.sends.empty() ? 0 : 1;
-        received_in_pairs_[peer] += traffic.receives.empty() ? 0 : 1;
+        if (!traffic.sends.empty()) recorder_->sent_to(traffic.peer);
+        if (!traffic.receives.empty()) recorder_->received_from(traffic.peer);
     }
 }
 
 void Executor::run(const SharedPlan& plan, const Request& request, Caller& caller) {
-    run(plan.arithmetic, request, sequence_, [&](const Request& ready) {
+    auto arithmetic = plan.arithmetic;
+    if (plan.sums_at_once) arithmetic.divisor = 1;
+    run(arithmetic, request, sequence_, [&](const Request& ready) {
         if (ready.in.size + ready.out.size > few_bytes) caller.takes_a_while();
         Stoppable stoppable(*this, caller);
         Watch watch(rank_, host_, watched(ready, false), stoppable);
-        SharedRun run(host_.neighbours, rank_, plan, ready, {counters_.sent, counters_.received},
+        SharedRun run(host_.neighbours, rank_, plan, ready,
+                      {counters_.instructions, counters_.sent, counters_.received},
                       {patience(ready), watch, *recorder_});
         telling_the_round(run, plan.program->rounds().count, [&] { run.go(rehearsal()); });
     });
@@ -161,8 +161,7 @@ void Executor::begin_again(std::span<const std::uint64_t> sent_to_this, std::uin
         });
     }
     sequence_ = sequence;
-    std::ranges::fill(sent_in_pairs_, 0);
-    std::ranges::fill(received_in_pairs_, 0);
+    recorder_->count_from(sequence);
     // What boards still say of older calls has lower numbers.
     host_.neighbours.call = sequence;
     for (auto& neighbour : host_.neighbours.ranks) neighbour.known = Moment::of(sequence, 1);

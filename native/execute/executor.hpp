@@ -111,8 +111,6 @@ class Executor {
     std::vector<std::byte> premultiplied_;
     std::uint64_t sequence_ = 0;
     Injections injections_;
-    std::vector<std::uint64_t> sent_in_pairs_;      // messages to each peer in pairwise calls
-    std::vector<std::uint64_t> received_in_pairs_;  // messages from each peer in pairwise calls
     bool broken_ = false;
     std::atomic<bool> stopped_ = false;
     std::atomic<std::uint64_t> failed_ = Turn::never;

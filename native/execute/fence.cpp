@@ -20,7 +20,8 @@ constexpr int milliseconds_to_end = 5000;
 
 bool writes_to(const Life& life, int rank) {
     // Sequentially consistent, after the store to `failed`: see WriteWindow.
-    return life.inbox && life.inbox->board().writing_to.load(std::memory_order_seq_cst) == rank + 1;
+    return life.inbox &&
+           (life.inbox->board().writing_to.load(std::memory_order_seq_cst) & WriteWindow::flag(rank)) != 0;
 }
 
 bool has_ended(const Life& life, int milliseconds) {

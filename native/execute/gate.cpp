@@ -97,8 +97,7 @@ bool Gate::reached(int peer, const Line& line, std::uint64_t moment) {
 }
 
 bool Gate::wait_until(int peer, const Line& line, std::uint64_t moment) {
-    for (int spin = 0; spin < waiting_.patience.spins; ++spin)
-        if (reached(peer, line, moment)) return spin >= spins_of_a_microsecond;
+    if (const auto spins = spin_until(peer, line, moment)) return *spins >= spins_of_a_microsecond;
     waiting_.recorder.begin_wait();
     waiting_.recorder.wait_for(peer);
     give_the_core_away_until(peer, line, moment);
@@ -106,14 +105,51 @@ bool Gate::wait_until(int peer, const Line& line, std::uint64_t moment) {
     return false;
 }
 
+/// Returns after how many looks it was reached, without giving the core away; nothing if that takes longer.
+std::optional<int> Gate::spin_until(int peer, const Line& line, std::uint64_t moment) {
+    if (reached(peer, line, moment)) return 0;
+    for (int spin = 1, most = looks(Moment::call(moment)); spin < most; ++spin)
+        if (reached(peer, line, moment)) return spin;
+    return {};
+}
+
+/// How often to look before the core is given away. Who runs here does not change while this rank does.
+int Gate::looks(std::uint64_t call) const {
+    const auto& patience = waiting_.patience;
+    if (patience.spins_for_other_cores == 0) return patience.spins;
+    tell_core();
+    return is_core_needed(call) ? 0 : patience.spins_for_other_cores;
+}
+
+void Gate::tell_core() const {
+    auto& told = neighbours_.own->board().core;
+    const auto here = ::sched_getcpu();
+    // Others have the line in their caches: it is not written without need.
+    if (told.load(std::memory_order_relaxed) != here) told.store(here, std::memory_order_relaxed);
+}
+
+/// Is a rank behind that was last seen on this core?
+bool Gate::is_core_needed(std::uint64_t call) const {
+    const auto& own = neighbours_.own->board();
+    const auto here = own.core.load(std::memory_order_relaxed);
+    const auto come_to = std::max(own.latest(), Moment::of(call, 0));
+    for (int peer = 0; peer < static_cast<int>(neighbours_.ranks.size()); ++peer) {
+        if (peer == rank_) continue;
+        const auto& board = neighbour(peer).inbox->board();
+        if (board.core.load(std::memory_order_relaxed) == here && board.latest() < come_to) return true;
+    }
+    return false;
+}
+
 void Gate::give_the_core_away_until(int peer, const Line& line, std::uint64_t moment) {
     const auto since = waiting_.recorder.wait_began();
-    const auto& [spins, spin_time, yields, yield_time, kept_yields] = waiting_.patience;
-    for (int yield = 0; yield < yields || Clock::now() - since < yield_time; ++yield) {
-        if (yield == kept_yields) waiting_.watch.begin();
+    const auto& patience = waiting_.patience;
+    for (int yield = 0; yield < patience.yields || Clock::now() - since < patience.yield_time; ++yield) {
+        if (yield == patience.kept_yields) waiting_.watch.begin();
         ::sched_yield();
         if (reached(peer, line, moment)) return;
         look_up(peer, line, moment);
+        if (patience.spins_for_other_cores > 0 && spin_until(peer, line, moment)) return;
     }
     waiting_.watch.begin();
     Bell& bell = neighbour(peer).inbox->board().bell;

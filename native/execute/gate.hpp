@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "execute/neighbours.hpp"
 #include "execute/watch.hpp"
@@ -42,6 +43,10 @@ class Gate {
   private:
     /// Returns whether the time has come to look at the clock, for who wants to know when it was reached.
     bool wait_until(int peer, const Line& line, std::uint64_t moment);
+    std::optional<int> spin_until(int peer, const Line& line, std::uint64_t moment);
+    int looks(std::uint64_t call) const;
+    bool is_core_needed(std::uint64_t call) const;
+    void tell_core() const;
     void give_the_core_away_until(int peer, const Line& line, std::uint64_t moment);
     void show_that_it_has_entered();
     void tell_about_the_call();

@@ -3,6 +3,7 @@
 #include <sched.h>
 #include <sys/eventfd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -18,8 +19,10 @@ constexpr auto between_looks = std::chrono::milliseconds(20);
 constexpr int yields_before_sleep = 100;
 
 /// After a call was started, the thread looks for more this often, and so many times, before it sleeps until
-/// it is woken: to wake it for a call that is waited for at once costs both of them more than the call.
+/// it is woken: to wake it for a call that is waited for at once costs both of them more than the call. While
+/// who waits runs the calls itself, it looks ever less often: each look may push a rank from its core.
 constexpr auto between_polls = std::chrono::microseconds(250);
+constexpr auto most_between_polls = 16 * between_polls;
 constexpr int polls = 20;
 
 }  // namespace
@@ -71,11 +74,11 @@ std::shared_ptr<Ticket> Ticket::failed(std::exception_ptr failure) {
     return ticket;
 }
 
-void Ticket::help(const Told& told) const {
+void Ticket::help(const Told& told, bool in_background) const {
     const auto queue = queue_.lock();
     if (!queue || !origin_.is_here()) return;
     std::unique_lock lock(queue->mutex);
-    while (!done() && queue->may_run()) queue->run_next(lock, false, told);
+    while (!done() && queue->may_run()) queue->run_next(lock, in_background, told);
 }
 
 void Ticket::rethrow() const {
@@ -181,8 +184,10 @@ void CallQueue::work(const std::shared_ptr<State>& state) {
 
 void Ticket::Queue::wait_for_news(std::unique_lock<std::mutex>& lock) {
     const auto there_are = [this] { return may_run() || (closing && !busy()); };
-    for (; polls_left > 0; --polls_left)
-        if (news.wait_for(lock, between_polls, there_are)) return;
+    for (auto interval = between_polls; polls_left > 0; --polls_left) {
+        if (news.wait_for(lock, interval, there_are)) return;
+        interval = busy() ? std::min(2 * interval, most_between_polls) : between_polls;
+    }
     sleeps = true;
     news.wait(lock, there_are);
     sleeps = false;
@@ -203,7 +208,7 @@ void Ticket::Queue::run_next(std::unique_lock<std::mutex>& lock, bool in_backgro
     lock.lock();
     under_way.fetch_sub(
         1, std::memory_order_acq_rel);  // first: who has waited for the ticket finds an idle queue
-    if (!in_background && (closing || !waiting.empty())) news.notify_all();
+    if (closing || !waiting.empty()) news.notify_all();
     lock.unlock();
     next.ticket->finish(failure);
     lock.lock();

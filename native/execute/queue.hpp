@@ -25,8 +25,9 @@ class Ticket {
     using Told = std::function<std::exception_ptr(std::exception_ptr failure)>;
 
     /// Runs the call, and those before it, in this thread, unless another one does: to be woken by that takes
-    /// longer than a short call. `told` makes of a failure here what all who wait are to know.
-    void help(const Told& told) const;
+    /// longer than a short call. In the background, another thread computes meanwhile. `told` makes of a
+    /// failure here what all who wait are to know.
+    void help(const Told& told, bool in_background = false) const;
 
     /// Of a call that has ended.
     static std::shared_ptr<Ticket> failed(std::exception_ptr failure);

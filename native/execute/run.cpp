@@ -194,6 +194,7 @@ void Executor::Run::advance(std::int32_t row, std::size_t bytes) {
     if (here.reached == here.size) {
         here.done = true;
         --remaining_;
+        add(executor_.counters_.instructions, 1);
     }
 }
 

@@ -49,8 +49,7 @@ class Executor::Run {
     const Position& position(std::int32_t row) const { return scratch_.positions[index(row)]; }
     bool is_held(std::int32_t row) const { return program_.round_of(row) >= held_from_; }
     std::byte* address(Home home, std::size_t byte) const;
-    std::uint64_t number_of_call(int peer, bool sending) const;
-    Frame frame_to(int peer, std::int32_t message) const;
+    Frame frame_of(std::int32_t message) const;
     bool may_advance(std::int32_t row, std::size_t& limit) const;
     void advance(std::int32_t row, std::size_t bytes);
     Patience patience() const;

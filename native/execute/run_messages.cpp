@@ -22,10 +22,9 @@ class Executor::Run::Bundle {
         std::size_t block;   // bytes
     };
 
-    bool has_room() const { return pieces_ < most && bytes_ < chunk; }
-    /// How many of the bytes that could be sent. An end that is short is not cut: one system call is cheaper
-    /// than two.
-    std::size_t portion(std::size_t ready) const { return ready <= 2 * chunk ? ready : chunk; }
+    bool has_room() const { return pieces_ < most && bytes_ < uncut; }
+    /// How many of the bytes that could be sent.
+    std::size_t portion(std::size_t ready) const { return ready <= uncut ? ready : chunk; }
 
     void add(std::int32_t row, const Frame& frame, std::size_t header, Bytes block) {
         frames_[pieces_] = frame;
@@ -41,6 +40,9 @@ class Executor::Run::Bundle {
 
   private:
     static constexpr std::size_t most = 8;
+    /// Bytes that go in one system call: on one host, two ranks that send to each other piece by piece wait
+    /// for each other's socket at every piece.
+    static constexpr std::size_t uncut = 1024 * 1024;
 
     std::array<Frame, most> frames_;
     std::array<Piece, most> each_;
@@ -69,8 +71,7 @@ void Executor::Run::collect(const Lane& lane, Bundle& bundle) const {
             header = sizeof(Frame);
         const auto& [size, reached, done] = position(row);
         const std::size_t bytes = bundle.portion(limit - reached);
-        bundle.add(row, frame_to(lane.traffic->peer, message), header,
-                   {address(instruction(row).source, reached), bytes});
+        bundle.add(row, frame_of(message), header, {address(instruction(row).source, reached), bytes});
         header = 0;
         if (reached + bytes < size) break;
     }
@@ -120,10 +121,10 @@ bool Executor::Run::receive_header(Lane& lane, std::int32_t row) {
     const auto rest = std::span(lane.in).subspan(lane.header_received);
     lane.header_received += lane.link->try_receive(rest);
     if (lane.header_received < sizeof(Frame)) return false;
-    require_frame(
-        lane.in,
-        {number_of_call(lane.traffic->peer, false), plan_.fingerprint, scratch_.bytes[index(message)]},
-        {.sender = lane.traffic->peer, .receiver = executor_.rank_});
+    require_frame(lane.in, frame_of(message),
+                  {.sender = lane.traffic->peer,
+                   .receiver = executor_.rank_,
+                   .messages = executor_.recorder_->received_so_far(lane.traffic->peer)});
     lane.header_received = 0;
     lane.receiving = message;
     executor_.recorder_->arrived(lane.traffic->peer);
@@ -169,16 +170,10 @@ std::size_t Executor::Run::reduce_arrived(Lane& lane, std::int32_t row, std::siz
     return whole;
 }
 
-/// Calls of all ranks are counted together, those of a pair for each direction; the first bit tells them
-/// apart.
-std::uint64_t Executor::Run::number_of_call(int peer, bool sending) const {
-    if (!plan_.pairwise) return executor_.sequence_;
-    const auto& counted = sending ? executor_.sent_in_pairs_ : executor_.received_in_pairs_;
-    return in_pairs | counted[index(peer)];
-}
-
-Frame Executor::Run::frame_to(int peer, std::int32_t message) const {
-    return {number_of_call(peer, true), plan_.fingerprint, scratch_.bytes[index(message)]};
+/// Calls of two ranks have the number of the next call of all ranks: links keep the order of those between.
+Frame Executor::Run::frame_of(std::int32_t message) const {
+    return {executor_.sequence_ | (plan_.pairwise ? in_pairs : 0), plan_.fingerprint,
+            scratch_.bytes[index(message)]};
 }
 
 }  // namespace unisono

@@ -20,15 +20,20 @@ struct SharedPlan {
     std::uint64_t window;                // as much of each block is worked on at a time
     std::uint64_t windows;
     std::uint64_t stage_step;   // bytes of a stage that a call uses, the same for all ranks
-    std::uint64_t stage_turns;  // calls take so many places of a stage, in turn: see stage_offset
+    std::uint64_t stage_turns;  // windows take so many places of a stage, in turn: see stage_offset
     bool tiny;                  // all stages fit on the boards' lines
     bool may_stage;             // arrays that are not shared are copied to the stage
     Arithmetic arithmetic;
     std::uint64_t fingerprint;  // of everything that all ranks have to agree on
+    /// What is combined of several are the inputs of all ranks, on all ranks: so it is divided then and
+    /// there, while it is in the cache, by one rank for all.
+    bool sums_at_once = false;
 
-    /// Where in its stage a call works. Memory that was not used for a while is no longer in the cache of the
-    /// core that read it last: to write there takes half the time.
-    std::uint64_t stage_offset(std::uint64_t call) const { return call / 2 % stage_turns * stage_step; }
+    /// Where in its stage a window of a call works. Memory that was not used for a while is no longer in the
+    /// cache of the core that read it last: to write there takes half the time.
+    std::uint64_t stage_offset(std::uint64_t call, std::uint64_t number) const {
+        return (call / 2 * windows + number) % stage_turns * stage_step;
+    }
 
     /// std::invalid_argument if the parts do not fit each other, or a stage of this size.
     void check(std::size_t stage_bytes) const;

@@ -1,13 +1,11 @@
 #include "execute/shared_run.hpp"
 
 #include <algorithm>
-#include <cstring>
-#include <optional>
 
 #include "base/error.hpp"
 #include "execute/fence.hpp"
 #include "execute/program.hpp"
-#include "reduce/stream.hpp"
+#include "reduce/copy.hpp"
 #include "transport/shm/other_process.hpp"
 
 namespace unisono {
@@ -17,8 +15,14 @@ namespace {
 /// Bytes that are combined before their results are copied on: they are still in the cache then.
 constexpr std::size_t chunk = 128 * 1024;
 
-/// The same where that needs no system call: half of the nearest cache.
+/// The same of all operands together, where that needs no system call: half of the nearest cache.
 constexpr std::size_t small_chunk = 16 * 1024;
+
+/// Of one of them: whole elements.
+constexpr std::size_t piece_of(std::size_t operands) {
+    constexpr std::size_t least = 1024;
+    return std::max(small_chunk / operands / least, std::size_t{1}) * least;
+}
 
 /// Bytes of a copy in one piece. Who leaves a call waits for it.
 constexpr std::size_t longest_copy = 4 * 1024 * 1024;
@@ -74,6 +78,7 @@ std::int32_t SharedRun::round() const {
 void SharedRun::run_window() {
     const auto instructions = program_.instructions();
     for (at_ = 0; at_ < instructions.size(); ++at_) run(instructions[at_]);
+    add(traffic_.instructions, at_);
 }
 
 void SharedRun::rehearse_window(Rehearsal& rehearsal) {
@@ -82,16 +87,16 @@ void SharedRun::rehearse_window(Rehearsal& rehearsal) {
         rehearsal.reach(round());
         run(instructions[at_]);
     }
+    add(traffic_.instructions, at_);
 }
 
 void SharedRun::run(const SharedInstruction& each) {
-    has_tried_ = is_far_ = false;
     switch (each.kind) {
         case SharedKind::wait:
-            if (holds(each.when())) gate_.wait_for(each.peer(), step_of(each));
+            wait(each);
             break;
         case SharedKind::signal:
-            if (holds(each.when())) gate_.signal(step_of(each));
+            if (holds(each.when())) gate_.signal(step_of(each, window_));
             break;
         case SharedKind::combine:
             combine(each);
@@ -105,18 +110,18 @@ void SharedRun::run(const SharedInstruction& each) {
     }
 }
 
-bool SharedRun::holds(When when) const {
-    switch (when) {
-        case When::always:
-            return true;
-        case When::input_lent:
-            return !stages_input_ || plan_.windows > 1;
-        case When::output_lent:
-            return !stages_output_ || plan_.windows > 1;
-        case When::reused:
-            return plan_.windows > 1;
-    }
-    return true;
+bool SharedRun::is_about_lent_memory(When when) const {
+    return when == When::always || (when == When::input_lent && !stages_input_) ||
+           (when == When::output_lent && !stages_output_);
+}
+
+bool SharedRun::holds(When when) const { return is_about_lent_memory(when) || plan_.windows > 1; }
+
+/// A place in the stage is used again some windows later: only then does it matter who still reads there.
+void SharedRun::wait(const SharedInstruction& wait) {
+    if (is_about_lent_memory(wait.when())) return gate_.wait_for(wait.peer(), step_of(wait, window_));
+    if (plan_.windows == 1 || window_ + 1 < plan_.stage_turns) return;
+    gate_.wait_for(wait.peer(), step_of(wait, window_ + 1 - plan_.stage_turns));
 }
 
 void SharedRun::combine(const SharedInstruction& combine) {
@@ -145,9 +150,15 @@ void SharedRun::combine(const SharedInstruction& combine) {
         (all[0].pointer != nullptr || (all[1].pointer != nullptr && !all[1].is_callers));
     const bool in_reach =
         std::ranges::all_of(all, [](const Access& each) { return each.pointer != nullptr; });
-    const auto step = needs_no_buffer ? longest_copy : in_reach ? small_chunk : chunk;
-    for (std::size_t offset = 0; offset < bytes; offset += step)
-        combine_chunk(sources, targets, offset, std::min(step, bytes - offset));
+    const auto step = needs_no_buffer ? longest_copy : chunk;
+    const auto piece = !needs_no_buffer && in_reach ? piece_of(sources.size()) : step;
+    begin_try(bytes);
+    for (std::size_t begin = 0; begin < bytes; begin += step) {
+        const auto end = std::min(begin + step, bytes);
+        const WriteWindow window(rank_, neighbours_, targets);
+        for (std::size_t offset = begin; offset < end; offset += piece)
+            combine_chunk(sources, targets, offset, std::min(piece, end - offset));
+    }
     require_still_there(sources);
 }
 
@@ -168,8 +179,9 @@ void SharedRun::combine_chunk(std::span<const Access> sources, std::span<const A
             operands.push_back(bytes_at(source, offset, bytes, operands.size()));
         auto* const into =
             local != targets.end() && !streams_ ? local->pointer + offset : buffer(sources.size());
-        combine_many(plan_.arithmetic.op, plan_.arithmetic.dtype, into, operands,
-                     bytes / size_of(plan_.arithmetic.dtype));
+        const auto& [dtype, op, factor, divisor] = plan_.arithmetic;
+        combine_many(op, dtype, into, operands, bytes / size_of(dtype));
+        if (plan_.sums_at_once && divisor != 1) divide(dtype, into, bytes / size_of(dtype), divisor);
         result = into;
     }
     for (const auto& target : targets) store(target, offset, result, bytes);
@@ -186,6 +198,7 @@ void SharedRun::publish(const SharedInstruction& publish) {
     const auto bytes = bytes_of(publish.block());
     if (bytes == 0) return;  // there may be no memory for it either
     const auto place = index(publish.place());
+    begin_try(bytes);
     write_to_stage(stage_of(rank_) + plan_.staged[place],
                    in_.address + plan_.offsets[place] + window_ * plan_.window, bytes);
 }
@@ -193,19 +206,25 @@ void SharedRun::publish(const SharedInstruction& publish) {
 /// What is in the stage has been read by other cores, and their caches have to give it up before it can be
 /// written. Between cores that share no cache, that takes longer than to write to memory. It depends on
 /// who reads this block, and on which cores both are just now: so it is tried, once for each instruction.
+void SharedRun::begin_try(std::size_t bytes) {
+    to_try_ = bytes > a_try ? a_try : 0;
+    try_time_ = {};
+    is_far_ = false;
+}
+
 void SharedRun::write_to_stage(std::byte* to, const std::byte* from, std::size_t bytes) {
-    std::size_t tried = 0;
-    if (!has_tried_ && bytes > a_try) {
+    const auto tried = std::min(to_try_, bytes);
+    if (tried > 0) {
         const auto began = Clock::now();
-        std::memcpy(to, from, a_try);
-        is_far_ = Clock::now() - began > near_try;
-        has_tried_ = true;
-        tried = a_try;
+        copy_bytes(to, from, tried);
+        try_time_ += Clock::now() - began;
+        to_try_ -= tried;
+        is_far_ = to_try_ == 0 && try_time_ > near_try;
     }
     if (is_far_)
         stream(to + tried, from + tried, bytes - tried);
     else
-        std::memcpy(to + tried, from + tried, bytes - tried);
+        copy_bytes(to + tried, from + tried, bytes - tried);
 }
 
 void SharedRun::fetch(const SharedInstruction& fetch) const {
@@ -213,8 +232,8 @@ void SharedRun::fetch(const SharedInstruction& fetch) const {
     if (bytes == 0) return;
     const auto from = program_.places()[index(fetch.staged())].rank;
     if (from != rank_) add(traffic_.received[index(from)], bytes);
-    std::memcpy(out_.address + plan_.offsets[index(fetch.place())] + window_ * plan_.window,
-                stage_of(from) + plan_.staged[index(fetch.staged())], bytes);
+    copy_bytes(out_.address + plan_.offsets[index(fetch.place())] + window_ * plan_.window,
+               stage_of(from) + plan_.staged[index(fetch.staged())], bytes);
 }
 
 /// What others are told about an array: arrays in the heap are used as they are, others as the plan says.
@@ -259,7 +278,7 @@ Access SharedRun::access(std::int32_t number) const {
 std::byte* SharedRun::stage_of(int rank) const {
     const auto& inbox = rank == rank_ ? *neighbours_.own : *neighbours_.ranks[index(rank)].inbox;
     if (plan_.tiny) return inbox.board().line(gate_.call()).stage.data();
-    return inbox.stage(gate_.call()).data() + plan_.stage_offset(gate_.call());
+    return inbox.stage(gate_.call()).data() + plan_.stage_offset(gate_.call(), window_);
 }
 
 /// A peer may be broken: what it says is checked.
@@ -303,10 +322,6 @@ std::byte* SharedRun::buffer(std::size_t number) {
 
 void SharedRun::store(const Access& access, std::size_t offset, const std::byte* from, std::size_t bytes) {
     if (access.pointer != nullptr && access.pointer + offset == from) return;
-    std::optional<WriteWindow> window;
-    if (access.is_callers)
-        window.emplace(rank_, neighbours_.own->board(), neighbours_.ranks[index(access.rank)].inbox->board(),
-                       access.rank);
     if (access.pointer == nullptr)
         naming(access.rank, [&] { write_to(access.process, access.address + offset, {from, bytes}); });
     else if (streams_)
@@ -314,7 +329,7 @@ void SharedRun::store(const Access& access, std::size_t offset, const std::byte*
     else if (access.is_staged)
         write_to_stage(access.pointer + offset, from, bytes);
     else
-        std::memcpy(access.pointer + offset, from, bytes);
+        copy_bytes(access.pointer + offset, from, bytes);
 }
 
 /// A rank that has given up the call may have changed its array while it was read.

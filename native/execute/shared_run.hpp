@@ -36,11 +36,14 @@ class SharedRun {
                        std::size_t bytes);
     bool is_fetched_by_others(const SharedPlace& place) const;
     void publish(const SharedInstruction& publish);
+    void begin_try(std::size_t bytes);
     void write_to_stage(std::byte* to, const std::byte* from, std::size_t bytes);
     void fetch(const SharedInstruction& fetch) const;
 
     void require_still_there(std::span<const Access> sources) const;
+    bool is_about_lent_memory(When when) const;
     bool holds(When when) const;
+    void wait(const SharedInstruction& wait);
     Whereabouts whereabouts(Array array, bool lends) const;
     Access access(std::int32_t place) const;
     std::byte* stage_of(int rank) const;
@@ -53,8 +56,8 @@ class SharedRun {
     std::byte* buffer(std::size_t number);
     void store(const Access& access, std::size_t offset, const std::byte* from, std::size_t bytes);
     std::size_t bytes_of(std::int32_t block) const;
-    std::uint64_t step_of(const SharedInstruction& instruction) const {
-        return window_ * static_cast<std::uint64_t>(program_.steps()) +
+    std::uint64_t step_of(const SharedInstruction& instruction, std::uint64_t window) const {
+        return window * static_cast<std::uint64_t>(program_.steps()) +
                static_cast<std::uint64_t>(instruction.step());
     }
     static std::size_t index(std::int32_t number) { return static_cast<std::size_t>(number); }
@@ -67,8 +70,9 @@ class SharedRun {
     Array out_;
     Traffic traffic_;
     Gate gate_;
-    bool streams_;  // results past the caches
-    bool has_tried_ = false;
+    bool streams_;            // results past the caches
+    std::size_t to_try_ = 0;  // bytes of an instruction that are still to be timed
+    Clock::duration try_time_{};
     bool is_far_ = false;  // the stage is, from the cores that read it
     bool stages_input_ = false;
     bool stages_output_ = false;

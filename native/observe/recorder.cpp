@@ -45,6 +45,10 @@ Recorder::Recorder(int ranks)
       entries_(std::make_unique<Entry[]>(calls_kept * ranks_)),
       waited_(std::make_unique<Field<std::uint64_t>[]>(ranks_)),
       begun_(std::make_unique<Field<std::uint64_t>>()),
+      of_all_(std::make_unique<Field<std::uint64_t>>()),
+      since_(std::make_unique<Field<std::uint64_t>>()),
+      sent_(std::make_unique<Field<std::uint64_t>[]>(ranks_)),
+      received_(std::make_unique<Field<std::uint64_t>[]>(ranks_)),
       entry_of_(ranks_) {
     awaited_.reserve(ranks_);
 }
@@ -71,6 +75,7 @@ void Recorder::begin(const Label& label, std::uint64_t sequence, Clock::time_poi
     slot.outcome = Outcome::running;
     slot.peers = 0;
     slot.generation = number + 1;
+    if (sequence != no_sequence) *of_all_ = sequence + 1;
     *begun_ = number + 1;
 }
 
@@ -79,6 +84,21 @@ void Recorder::end(Outcome outcome) {
     auto& slot = current();
     slot.ended = nanoseconds(Clock::now().time_since_epoch());
     slot.outcome = outcome;
+}
+
+void Recorder::sent_to(int peer) { sent_[static_cast<std::size_t>(peer)] += 1; }
+
+void Recorder::received_from(int peer) { received_[static_cast<std::size_t>(peer)] += 1; }
+
+std::uint64_t Recorder::received_so_far(int peer) const { return received_[static_cast<std::size_t>(peer)]; }
+
+void Recorder::count_from(std::uint64_t sequence) {
+    *of_all_ = sequence;
+    *since_ = std::uint64_t{*begun_};
+    for (std::size_t peer = 0; peer < ranks_; ++peer) {
+        sent_[peer] = 0;
+        received_[peer] = 0;
+    }
 }
 
 void Recorder::add(int peer, bool expected) {
@@ -162,6 +182,11 @@ std::vector<CallRecord> Recorder::calls_since(std::uint64_t number) const {
     for (auto each = std::max(number, oldest); each < begun; ++each)
         if (read(each, record)) result.push_back(record);
     return result;
+}
+
+Tally Recorder::tally() const {
+    return {
+        *of_all_, {sent_.get(), sent_.get() + ranks_}, {received_.get(), received_.get() + ranks_}, *since_};
 }
 
 std::vector<std::uint64_t> Recorder::waited() const { return {waited_.get(), waited_.get() + ranks_}; }

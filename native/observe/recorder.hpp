@@ -39,6 +39,15 @@ struct CallRecord {
     std::vector<PeerRecord> peers;  // that the call talks to
 };
 
+/// How many calls a rank has begun together with each other one: what two of them count differently, they
+/// have made in another order.
+struct Tally {
+    std::uint64_t of_all;                 // calls of all ranks
+    std::vector<std::uint64_t> sent;      // messages to each in calls of two ranks, which are through
+    std::vector<std::uint64_t> received;  // and from each
+    std::uint64_t since;                  // the number of the first call that is counted
+};
+
 /// The last calls of a rank, and how long it has waited for whom. One thread at a time makes calls and
 /// writes; any other reads at any time, also in the middle of a call. Writing allocates nothing and never
 /// waits.
@@ -62,6 +71,14 @@ class Recorder {
 
     void begin(const Label& label, std::uint64_t sequence, Clock::time_point now);
     void end(Outcome outcome);
+
+    /// A call of two ranks is through, and another has not begun.
+    void sent_to(int peer);
+    void received_from(int peer);
+    /// How many messages of such calls have come from this peer. For the writer.
+    std::uint64_t received_so_far(int peer) const;
+    /// What was counted so far is forgotten; the next call of all ranks has this number.
+    void count_from(std::uint64_t sequence);
 
     /// The call that has begun gets frames from this peer, or only sends to it.
     void expect(int peer) { add(peer, true); }
@@ -93,6 +110,9 @@ class Recorder {
     /// under way.
     std::vector<CallRecord> calls_since(std::uint64_t number) const;
 
+    /// Read while a call is under way, and still is afterwards, it is of the moment at which that began.
+    Tally tally() const;
+
     /// Nanoseconds that all calls have waited for each peer.
     std::vector<std::uint64_t> waited() const;
 
@@ -112,6 +132,8 @@ class Recorder {
     std::unique_ptr<Entry[]> entries_;  // of every slot, one for each rank that the call talks to
     std::unique_ptr<Field<std::uint64_t>[]> waited_;
     std::unique_ptr<Field<std::uint64_t>> begun_;  // calls
+    std::unique_ptr<Field<std::uint64_t>> of_all_, since_;
+    std::unique_ptr<Field<std::uint64_t>[]> sent_, received_;
 
     // Known to the writer only.
     Clock::time_point began_;

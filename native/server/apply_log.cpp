@@ -15,13 +15,19 @@ void ApplyLog::note(Header head, Bytes payload) {
     head.length = static_cast<std::uint32_t>(payload.size());
     head = sealed(head);
     const std::uint32_t check = checksum(payload);
-    std::fwrite(&head, sizeof head, 1, file_.get());
-    if (!payload.empty()) std::fwrite(payload.data(), payload.size(), 1, file_.get());
-    if (std::fwrite(&check, sizeof check, 1, file_.get()) != 1)
+    write(bytes_of(head));
+    write(payload);
+    write(std::as_bytes(std::span(&check, 1)));
+}
+
+void ApplyLog::write(Bytes bytes) {
+    if (!bytes.empty() && std::fwrite(bytes.data(), bytes.size(), 1, file_.get()) != 1)
         throw_errno("cannot write the apply log " + path_);
 }
 
-void ApplyLog::flush() { std::fflush(file_.get()); }
+void ApplyLog::flush() {
+    if (std::fflush(file_.get()) != 0) throw_errno("cannot write the apply log " + path_);
+}
 
 void read_log(const std::string& path, const std::function<void(const Header&, Bytes)>& body) {
     const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rbe"), &std::fclose);

@@ -16,10 +16,13 @@ class ApplyLog {
     /// SystemError if the file cannot be written.
     explicit ApplyLog(const std::string& path);
 
+    // SystemError if there is no room for it.
     void note(Header head, Bytes payload);
     void flush();
 
   private:
+    void write(Bytes bytes);
+
     struct Close {
         void operator()(std::FILE* file) const { std::fclose(file); }
     };

@@ -1,6 +1,5 @@
 #include "server/client.hpp"
 
-#include <poll.h>
 #include <sys/eventfd.h>
 
 #include <algorithm>
@@ -11,7 +10,10 @@ namespace unisono::server {
 
 namespace {
 
-constexpr std::chrono::milliseconds look_up_after{100};
+/// Several at once, by the sequence of the last one.
+bool is_acknowledged(Kind kind) {
+    return kind == Kind::push || kind == Kind::prepare || kind == Kind::withdraw;
+}
 
 }  // namespace
 
@@ -23,7 +25,9 @@ Client::Client(std::uint32_t worker, std::uint64_t incarnation, std::uint32_t sh
     if (!bell_.valid()) throw_errno("eventfd");
 }
 
-Client::~Client() {
+Client::~Client() { close(); }
+
+void Client::close() {
     if (!origin_.is_here()) {  // a forked child has neither the thread nor the right to the mutex
         if (thread_.joinable()) thread_.detach();
         return;
@@ -31,18 +35,22 @@ Client::~Client() {
     {
         const std::lock_guard lock(mutex_);
         closing_ = true;
+        fail_all("this worker has left the parameter servers");
     }
     changed_.notify_all();
     ::eventfd_write(bell_.number(), 1);
     if (thread_.joinable()) thread_.join();
+    const std::lock_guard lock(mutex_);
+    bell_ = Fd();
 }
 
-void Client::attach(std::uint32_t shard, Fd socket) {
+void Client::attach(std::uint32_t shard, Connection connection) {
     const std::lock_guard lock(mutex_);
     Lane& lane = shards_.at(shard);
-    lane.connection = std::make_unique<Connection>(std::move(socket));
+    lane.connection = std::make_unique<Connection>(std::move(connection));
     lane.why.clear();
     lane.welcome = false;
+    if (renewed_) renewed_(shard);
     Header hello;
     hello.kind = Kind::hello;
     hello.worker = worker_;
@@ -99,78 +107,6 @@ void Client::transmit(Lane& lane, const Request& request) {
     lane.connection->send_in_two(request.head, request.owned, request.lent);
 }
 
-Client::Progress Client::wait(const Operation& operation, Time::time_point until,
-                              const std::function<void()>& look_up) {
-    origin_.require("a connection to parameter servers");
-    std::unique_lock lock(mutex_);
-    auto looked = Time::now();
-    while (!operation.done()) {
-        if (any_detached()) return Progress::broken;
-        const auto now = Time::now();
-        if (now >= until) return Progress::late;
-        const auto most = std::min(look_up_after, std::chrono::ceil<std::chrono::milliseconds>(until - now));
-        if (driven_)
-            changed_.wait_for(lock, most);
-        else
-            turn(lock, most);
-        if (Time::now() - looked < look_up_after) continue;
-        lock.unlock();
-        look_up();
-        lock.lock();
-        looked = Time::now();
-    }
-    return Progress::done;
-}
-
-/// True if something has happened. The mutex is free while this polls.
-bool Client::turn(std::unique_lock<std::mutex>& lock, std::chrono::milliseconds most) {
-    std::vector<pollfd> sockets{{bell_.number(), POLLIN, 0}};
-    std::vector<std::uint32_t> owners;
-    for (std::uint32_t shard = 0; shard < shards_.size(); ++shard) {
-        const auto& connection = shards_[shard].connection;
-        if (!connection) continue;
-        const int events = POLLIN | (connection->waiting() > 0 ? POLLOUT : 0);
-        sockets.push_back({connection->descriptor(), static_cast<short>(events), 0});
-        owners.push_back(shard);
-    }
-    driven_ = true;
-    lock.unlock();
-    const int ready = ::poll(sockets.data(), sockets.size(), static_cast<int>(most.count()));
-    lock.lock();
-    driven_ = false;
-    if (ready > 0 && sockets[0].revents) {
-        eventfd_t rings;
-        ::eventfd_read(bell_.number(), &rings);
-    }
-    for (std::size_t i = 0; ready > 0 && i < owners.size(); ++i)
-        if (sockets[i + 1].revents) receive(owners[i]);
-    changed_.notify_all();
-    return ready > 0;
-}
-
-void Client::receive(std::uint32_t shard) {
-    Lane& lane = shards_[shard];
-    if (!lane.connection) return;
-    try {
-        lane.connection->flush();
-        Header head;
-        while (lane.connection->next_header(head)) {
-            Request* request = head.kind == Kind::values ? find(lane, head.sequence) : nullptr;
-            const bool direct =
-                request && request->target.size() == head.length && !(head.flags & with_clocks);
-            if (!direct && lane.buffer.size() < head.length) lane.buffer.resize(head.length);
-            const auto target = direct ? request->target : std::span(lane.buffer).first(head.length);
-            if (!lane.connection->fill(target)) break;
-            take(shard, head, target);
-            if (!lane.connection) return;
-        }
-    } catch (const CallFailed& failed) {
-        detach(lane, failed.reason);
-    } catch (const Malformed& error) {
-        detach(lane, error.what());
-    }
-}
-
 Client::Request* Client::find(Lane& lane, std::uint64_t sequence) {
     if (lane.requests.empty() || sequence < lane.requests.front().head.sequence) return nullptr;
     const std::size_t index = sequence - lane.requests.front().head.sequence;
@@ -195,17 +131,18 @@ void Client::take(std::uint32_t shard, const Header& head, Bytes payload) {
     } else if (head.kind == Kind::ack) {
         for (Request& request : lane.requests) {
             if (request.head.sequence > head.sequence) break;
-            if (request.head.kind == Kind::push || request.head.kind == Kind::prepare) settle(request);
+            if (is_acknowledged(request.head.kind)) settle(request);
         }
     } else if (Request* request = find(lane, head.sequence)) {
         Operation& operation = *request->operation;
+        const bool had_failed = operation.failed;  // on another shard, whose word counts
         if (head.kind == Kind::failed) {
             operation.failed = true;
-            operation.trouble = static_cast<Trouble>(head.first);
-            operation.text = text();
+            if (!had_failed) operation.trouble = static_cast<Trouble>(head.first);
+            if (!had_failed) operation.text = text();
         } else if (head.kind == Kind::done) {
             if (shard == 0) operation.clock = head.clock;
-            operation.text = text();
+            if (!had_failed) operation.text = text();
         } else if (request->arrived) {
             request->arrived(head, payload);
         }
@@ -236,9 +173,24 @@ void Client::fail_all(const std::string& why) {
     for (Lane& lane : shards_) detach(lane, *lost_);
 }
 
+std::vector<std::uint32_t> Client::awaited(const OperationPtr& operation) const {
+    const std::lock_guard lock(mutex_);
+    std::vector<std::uint32_t> result;
+    for (std::uint32_t shard = 0; shard < shards_.size(); ++shard)
+        if (std::ranges::any_of(shards_[shard].requests,
+                                [&](const Request& request) { return request.operation == operation; }))
+            result.push_back(shard);
+    return result;
+}
+
 void Client::let_go(const OperationPtr& operation) {
     const std::lock_guard lock(mutex_);
-    for (Lane& lane : shards_)
+    for (Lane& lane : shards_) {
+        const auto lends = [&](const Request& request) {
+            return request.operation == operation && !request.lent.empty();
+        };
+        // Half a frame may have gone: the rest goes from a copy.
+        if (lane.connection && std::ranges::any_of(lane.requests, lends)) lane.connection->keep_lent();
         for (Request& request : lane.requests) {
             if (request.operation != operation) continue;
             request.target = {};
@@ -246,9 +198,9 @@ void Client::let_go(const OperationPtr& operation) {
             if (request.lent.empty()) continue;
             request.owned.insert(request.owned.end(), request.lent.begin(), request.lent.end());
             request.lent = {};
-            // Half a frame may have gone: the rest goes from the copy, over a new connection.
-            if (lane.connection && lane.connection->waiting() > 0) detach(lane, "a request was given up");
+            request.kept = {};
         }
+    }
 }
 
 void Client::detach(Lane& lane, const std::string& why) {
@@ -264,30 +216,6 @@ bool Client::any_detached() const {
 bool Client::any_outstanding() const {
     return std::ranges::any_of(shards_,
                                [](const Lane& lane) { return lane.connection && !lane.requests.empty(); });
-}
-
-void Client::take_news() {
-    std::unique_lock lock(mutex_);
-    if (!driven_) turn(lock, std::chrono::milliseconds(0));
-}
-
-void Client::in_background() {
-    const std::lock_guard lock(mutex_);
-    background_ = true;
-    if (!thread_.joinable()) thread_ = std::thread([this] { work(); });
-    changed_.notify_all();
-}
-
-void Client::work() {
-    std::unique_lock lock(mutex_);
-    while (!closing_) {
-        if (driven_ || !background_ || !any_outstanding()) {
-            if (!driven_) background_ = false;
-            changed_.wait(lock);
-        } else {
-            turn(lock, std::chrono::milliseconds(1000));
-        }
-    }
 }
 
 }  // namespace unisono::server

@@ -61,6 +61,7 @@ class Client {
         std::vector<std::byte> kept = {};
     };
     using Eager = std::function<void(std::uint32_t shard, const Header&, Bytes)>;
+    using Renewed = std::function<void(std::uint32_t shard)>;
     enum class Progress { done, broken, late };
 
     Client(std::uint32_t worker, std::uint64_t incarnation, std::uint32_t shards);
@@ -72,7 +73,9 @@ class Client {
     std::uint32_t shards() const { return static_cast<std::uint32_t>(shards_.size()); }
 
     /// An authenticated connection, new or in the place of one that broke.
-    void attach(std::uint32_t shard, Fd socket);
+    void attach(std::uint32_t shard, Connection connection);
+    /// Ends all connections. What is asked from now on fails.
+    void close();
     /// Those whose connection broke, or was never there.
     std::vector<std::uint32_t> detached() const;
     std::string why_detached(std::uint32_t shard) const;
@@ -80,6 +83,8 @@ class Client {
     /// Until the operation is done, a connection breaks or time is up. `look_up` is called now and then,
     /// without the mutex, and may throw.
     Progress wait(const Operation& operation, Time::time_point until, const std::function<void()>& look_up);
+    /// Those that have not answered all of it.
+    std::vector<std::uint32_t> awaited(const OperationPtr& operation) const;
     /// Nobody waits for it any more, and its memory belongs to its owner again: nothing is written to it, or
     /// read from it. What was pushed is still pushed.
     void let_go(const OperationPtr& operation);
@@ -92,6 +97,8 @@ class Client {
     std::mutex& mutex() const { return mutex_; }
     void issue(std::uint32_t shard, Request request);
     void set_eager(Eager eager) { eager_ = std::move(eager); }
+    /// Called when a shard is connected anew: it knows nothing any more of what it had been asked to send.
+    void set_renewed(Renewed renewed) { renewed_ = std::move(renewed); }
 
   private:
     struct Lane {
@@ -105,6 +112,8 @@ class Client {
 
     void transmit(Lane& lane, const Request& request);
     bool turn(std::unique_lock<std::mutex>& lock, std::chrono::milliseconds most);
+    bool look_for_a_while(std::unique_lock<std::mutex>& lock);
+    bool receive_what_stirs();
     void receive(std::uint32_t shard);
     void take(std::uint32_t shard, const Header& head, Bytes payload);
     void settle(Request& request);
@@ -126,6 +135,7 @@ class Client {
     bool background_ = false;
     std::optional<std::string> lost_;
     Eager eager_;
+    Renewed renewed_;
     Fd bell_;
     std::thread thread_;
 };

@@ -8,8 +8,10 @@ namespace unisono::server {
 
 namespace {
 
-/// Small enough that a server applies some rows while the next ones travel.
+/// Small enough that a server applies some rows while the next ones travel; the first of them smaller, as it
+/// has nothing to do until then.
 constexpr std::size_t pushed_together = 96 << 10;
+constexpr std::size_t pushed_first = 12 << 10;
 constexpr std::size_t pulled_together = most_payload / 4;
 
 }  // namespace
@@ -57,20 +59,18 @@ void ClientSparse::push(const OperationPtr& operation, std::span<const std::int6
     if (!spec_.clocked()) return push_at_once(operation, keys, rows);
     if (committing_)
         throw Refused("table '" + spec_.name + "' is in a clock() that did not end: call it again first");
-    std::vector<Rows::Place> places(keys.size());
-    pending_.insert(keys, places);
-    for (std::size_t i = 0; i < keys.size(); ++i) {
-        std::byte* row = pending_.row(places[i].index);
-        if (places[i].added)
+    pending_.insert(keys, [&](std::size_t i, std::byte* row, bool added) {
+        if (added)
             std::memcpy(row, rows.data() + i * width_, width_);
         else
             accumulate(spec_, row, rows.data() + i * width_, spec_.extent);
-    }
+    });
 }
 
 void ClientSparse::push_at_once(const OperationPtr& operation, std::span<const std::int64_t> keys,
                                 Bytes rows) {
-    const bool repeated = repeats_.find(keys);
+    // Updates that keep no state come to the same whether rows are added up before or after.
+    const bool repeated = !keeps_no_state(spec_) && repeats_.find(keys);
     if (!repeated && client_.shards() == 1 && spec_.wire == spec_.dtype)
         return send_slices(operation, keys, rows);
     if (repeated) {
@@ -82,7 +82,7 @@ void ClientSparse::push_at_once(const OperationPtr& operation, std::span<const s
     }
     std::vector<Batch> batches(client_.shards());
     for (std::size_t i = 0; i < keys.size(); ++i) {
-        if (repeats_.first(i) != i) continue;
+        if (repeated && repeats_.first(i) != i) continue;
         const std::uint32_t shard = shard_of(keys[i], client_.shards());
         add(batches[shard], keys[i], rows.data() + i * width_);
         if (batches[shard].keys.size() == rows_at_once(pushed_together))
@@ -95,9 +95,11 @@ void ClientSparse::push_at_once(const OperationPtr& operation, std::span<const s
 /// From where they are.
 void ClientSparse::send_slices(const OperationPtr& operation, std::span<const std::int64_t> keys,
                                Bytes rows) {
-    const std::size_t most = rows_at_once(pushed_together);
-    for (std::size_t done = 0; done < keys.size(); done += most) {
-        const auto some = keys.subspan(done, std::min(most, keys.size() - done));
+    std::size_t bytes_at_once = pushed_first;
+    for (std::size_t done = 0, count = 0; done < keys.size(); done += count) {
+        count = std::min(rows_at_once(bytes_at_once), keys.size() - done);
+        bytes_at_once = std::min(3 * bytes_at_once, pushed_together);
+        const auto some = keys.subspan(done, count);
         Client::Request request{head(Kind::push), {}, {}, operation, {}, {}};
         request.head.count = some.size();
         const Bytes bytes = std::as_bytes(some);
@@ -228,6 +230,14 @@ void ClientSparse::store_eager(std::uint32_t shard, const Header& head, Bytes pa
         store(key, row.data(), head.clock);
     }
     if (head.first) floors_[shard] = std::max(floors_[shard], head.clock);
+}
+
+/// Subscriptions are the connection's: rows of the last one are told no news by this one.
+void ClientSparse::forget_subscriptions(std::uint32_t shard) {
+    if (spec_.consistency != Consistency::essp) return;
+    floors_[shard] = 0;
+    for (std::uint32_t i = 0; i < cache_.size(); ++i)
+        if (shard_of(cache_.key(i), client_.shards()) == shard) clock_in(cache_.row(i)) = 0;
 }
 
 void ClientSparse::send_pending(const OperationPtr& operation) {

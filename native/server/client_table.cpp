@@ -20,14 +20,31 @@ OperationPtr ClientTable::create(Bytes given) {
     const std::lock_guard lock(client_.mutex());
     auto operation = std::make_shared<Operation>();
     for (std::uint32_t shard = 0; shard < client_.shards(); ++shard) {
-        Packer packer;
-        spec_of(shard).pack(packer);
-        packer.put(given_to(shard, given));
-        if (packer.bytes.size() > most_payload)
-            throw Refused("table '" + spec_.name + "': first values of more than " +
-                          std::to_string(most_payload) + " bytes in a shard are pushed, not given");
-        client_.issue(shard, {head(Kind::create), std::move(packer.bytes), {}, operation, {}, {}});
+        const Bytes mine = given_to(shard, given);
+        for (std::size_t done = 0; done == 0 || done < mine.size(); done += given_bytes) {
+            Packer packer;
+            spec_of(shard).pack(packer);
+            packer.put(mine.subspan(done, std::min(given_bytes, mine.size() - done)));
+            Header request = head(Kind::create);
+            request.first = done;
+            client_.issue(shard, {request, std::move(packer.bytes), {}, operation, {}, {}});
+        }
     }
+    return operation;
+}
+
+OperationPtr ClientTable::confirm() {
+    const std::lock_guard lock(client_.mutex());
+    auto operation = std::make_shared<Operation>();
+    client_.issue(0, {head(Kind::confirm), {}, {}, operation, {}, {}});
+    return operation;
+}
+
+OperationPtr ClientTable::abandon() {
+    const std::lock_guard lock(client_.mutex());
+    auto operation = std::make_shared<Operation>();
+    for (std::uint32_t shard = 0; shard < client_.shards(); ++shard)
+        client_.issue(shard, {head(Kind::abandon), {}, {}, operation, {}, {}});
     return operation;
 }
 
@@ -57,11 +74,26 @@ void ClientTable::committed() {
     for (const Early& early : std::exchange(early_, {})) store_eager(early.shard, early.head, early.payload);
 }
 
+OperationPtr ClientTable::withdraw() {
+    const std::lock_guard lock(client_.mutex());
+    auto operation = std::make_shared<Operation>();
+    for (std::uint32_t shard = 0; shard < client_.shards(); ++shard)
+        client_.issue(shard, {head(Kind::withdraw), {}, {}, operation, {}, {}});
+    forget_pending();
+    committing_ = false;
+    return operation;
+}
+
 void ClientTable::take_eager(std::uint32_t shard, const Header& head, Bytes payload) {
     if (head.sequence > clock_)  // our pending pushes are in it, and still here, too
         early_.push_back({shard, head, {payload.begin(), payload.end()}});
     else
         store_eager(shard, head, payload);
+}
+
+void ClientTable::renew(std::uint32_t shard) {
+    std::erase_if(early_, [&](const Early& early) { return early.shard == shard; });
+    forget_subscriptions(shard);
 }
 
 void ClientTable::show(std::byte* values, const std::byte* gradients, std::size_t elements) const {

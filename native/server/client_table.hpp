@@ -22,15 +22,23 @@ class ClientTable {
     std::uint64_t clock() const { return clock_; }
 
     OperationPtr create(Bytes given);
+    /// All shards have taken it: it is made.
+    OperationPtr confirm();
+    /// A shard has not: the others forget it.
+    OperationPtr abandon();
     void created(const Operation& operation) { clock_ = operation.clock; }
 
     // A clock: prepared on all shards, then committed at the coordinator.
     OperationPtr prepare();
     OperationPtr commit();
     void committed();
+    /// A shard has refused to hold its part: no other may keep its own, and the clock begins again.
+    OperationPtr withdraw();
 
     /// Values that a shard sent by itself. With the mutex.
     void take_eager(std::uint32_t shard, const Header& head, Bytes payload);
+    /// A shard was connected anew, and will send by itself only what is pulled from now on. With the mutex.
+    void renew(std::uint32_t shard);
 
   protected:
     struct Part {
@@ -43,12 +51,13 @@ class ClientTable {
     virtual void send_pending(const OperationPtr& operation) = 0;
     /// The pushes of this clock are in the table from now on.
     virtual void absorb_pending() = 0;
+    virtual void forget_pending() = 0;
     virtual void store_eager(std::uint32_t shard, const Header& head, Bytes payload) = 0;
+    /// What the shard will not send by itself any more is not taken for fresh because of what it does send.
+    virtual void forget_subscriptions(std::uint32_t /*shard*/) {}
 
     Header head(Kind kind) const;
-    bool linear() const {
-        return spec_.update == Update::add || spec_.update == Update::assign || spec_.update == Update::sgd;
-    }
+    bool linear() const { return keeps_no_state(spec_); }
     bool caches() const {
         return spec_.consistency == Consistency::ssp || spec_.consistency == Consistency::essp;
     }
@@ -88,6 +97,7 @@ class ClientDense final : public ClientTable {
     Bytes given_to(std::uint32_t shard, Bytes given) const override;
     void send_pending(const OperationPtr& operation) override;
     void absorb_pending() override;
+    void forget_pending() override { pending_.reset(); }
     void store_eager(std::uint32_t shard, const Header& head, Bytes payload) override;
 
     template <class Body>
@@ -125,7 +135,9 @@ class ClientSparse final : public ClientTable {
     Bytes given_to(std::uint32_t, Bytes) const override { return {}; }
     void send_pending(const OperationPtr& operation) override;
     void absorb_pending() override;
+    void forget_pending() override { pending_.clear(); }
     void store_eager(std::uint32_t shard, const Header& head, Bytes payload) override;
+    void forget_subscriptions(std::uint32_t shard) override;
 
     void push(const OperationPtr& operation, std::span<const std::int64_t> keys, Bytes rows);
     void pull(const OperationPtr& operation, std::span<const std::int64_t> keys, std::byte* out,
@@ -148,7 +160,7 @@ class ClientSparse final : public ClientTable {
     Repeats repeats_;
     std::vector<std::byte> merged_;
     Rows cache_;                         // values, and a clock
-    std::vector<std::uint64_t> floors_;  // by shard: all that is cached is at least of this clock
+    std::vector<std::uint64_t> floors_;  // by shard: all that is cached is at least of this clock; essp
 };
 
 }  // namespace unisono::server

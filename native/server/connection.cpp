@@ -1,7 +1,13 @@
 #include "server/connection.hpp"
 
+#include <poll.h>
+
 #include <algorithm>
 #include <array>
+#include <utility>
+
+#include "base/error.hpp"
+#include "transport/tcp/tcp_link.hpp"
 
 namespace unisono::server {
 
@@ -12,12 +18,25 @@ constexpr std::size_t small = 16 << 10;  // is copied behind what waits already
 
 }  // namespace
 
-Connection::Connection(Fd socket) : link_(std::move(socket)) {}
+Connection::Connection(Fd socket) : descriptor_(socket.number()) {
+    link_ = std::make_unique<TcpLink>(std::move(socket));
+}
+
+Connection::Connection(Fd socket, std::shared_ptr<Inbox> shared, int side) : descriptor_(socket.number()) {
+    auto link = std::make_unique<SocketRingLink>(std::move(socket), std::move(shared), side, ring_bytes);
+    shared_ = link.get();
+    link_ = std::move(link);
+}
+
+std::uint32_t Connection::events(bool listens) const {
+    if (shared_) return POLLIN;  // rings for room come in, too
+    return static_cast<std::uint32_t>((listens ? POLLIN : 0) | (waiting_ > 0 ? POLLOUT : 0));
+}
 
 bool Connection::next_header(Header& head) {
     if (!has_head_) {
         const auto target = std::as_writable_bytes(std::span(&head_, 1)).subspan(head_got_);
-        head_got_ += link_.try_receive(target);
+        head_got_ += link_->try_receive(target);
         if (head_got_ < sizeof head_) return false;
         require_valid(head_);
         has_head_ = true;
@@ -28,8 +47,12 @@ bool Connection::next_header(Header& head) {
 }
 
 bool Connection::fill(std::span<std::byte> target) {
-    while (payload_got_ < target.size()) {
-        const std::size_t count = link_.try_receive(target.subspan(payload_got_));
+    std::array<std::byte, alignof(std::int64_t)> ignored;
+    const std::size_t all = target.size() + padding_of(target.size());
+    while (payload_got_ < all) {
+        const std::size_t count =
+            link_->try_receive(payload_got_ < target.size() ? target.subspan(payload_got_)
+                                                            : std::span(ignored).first(all - payload_got_));
         if (count == 0) return false;
         payload_got_ += count;
     }
@@ -38,8 +61,36 @@ bool Connection::fill(std::span<std::byte> target) {
     return true;
 }
 
+/// Only values are used from where they are: of everything else, what was checked has to be what is used.
+/// They begin with keys, which are aligned, as all frames are.
+bool Connection::lies_together(const Header& head) const {
+    if (!shared_ || payload_got_ > 0 || !is_push(head.kind)) return false;
+    return shared_->stretch() >= head.length + padding_of(head.length);
+}
+
+bool Connection::show(const Header& head, Bytes& payload) {
+    const std::size_t all = head.length + padding_of(head.length);
+    Bytes seen = shared_->peek(all);
+    if (seen.size() < all && shared_->over()) {
+        seen = shared_->peek(all);  // the last of it may have come just before the end
+        if (seen.size() < all) throw PeerLost("connection closed by the peer in a frame");
+    }
+    if (seen.size() < all) return false;
+    shown_ = all;
+    has_head_ = false;
+    head_got_ = 0;
+    payload = seen.first(head.length);
+    return true;
+}
+
+void Connection::release() {
+    if (shown_ > 0) shared_->consume(std::exchange(shown_, 0));
+}
+
 bool Connection::next(Header& head, Bytes& payload) {
+    release();
     if (!next_header(head)) return false;
+    if (lies_together(head)) return show(head, payload);
     if (head.length > room_) {
         payload_ = std::make_unique_for_overwrite<std::byte[]>(head.length);
         room_ = head.length;
@@ -63,6 +114,7 @@ void Connection::send(Header head, Bytes payload) {
     into.insert(into.end(), start.begin(), start.end());
     into.insert(into.end(), payload.begin(), payload.end());
     waiting_ += sizeof head + payload.size();
+    pad(payload.size());
 }
 
 void Connection::send(Header head, std::vector<std::byte> payload) {
@@ -73,7 +125,9 @@ void Connection::send(Header head, std::vector<std::byte> payload) {
     auto& into = tail();
     into.insert(into.end(), start.begin(), start.end());
     waiting_ += sizeof head + payload.size();
+    const std::size_t length = payload.size();
     out_.push_back({std::move(payload), {}});
+    pad(length);
 }
 
 void Connection::lend(Header head, Bytes payload) { send_in_two(head, {}, payload); }
@@ -90,6 +144,23 @@ void Connection::send_in_two(Header head, Bytes copied, Bytes lent) {
         out_.push_back({{}, lent});
     else
         into.insert(into.end(), lent.begin(), lent.end());
+    pad(head.length);
+}
+
+void Connection::pad(std::size_t payload) {
+    const std::size_t padding = padding_of(payload);
+    if (padding == 0) return;
+    auto& into = tail();
+    into.resize(into.size() + padding);
+    waiting_ += padding;
+}
+
+void Connection::keep_lent() {
+    for (Segment& segment : out_) {
+        if (segment.lent.empty()) continue;
+        segment.owned.assign(segment.lent.begin(), segment.lent.end());
+        segment.lent = {};
+    }
 }
 
 bool Connection::flush() {
@@ -101,7 +172,7 @@ bool Connection::flush() {
             parts[count] = segment.bytes().subspan(count == 0 ? sent_ : 0);
             offered += parts[count++].size();
         }
-        std::size_t sent = link_.try_send(std::span(parts).first(count));
+        std::size_t sent = link_->try_send(std::span(parts).first(count));
         waiting_ -= sent;
         const bool all = sent == offered;
         for (sent += sent_; !out_.empty() && sent >= out_.front().bytes().size(); out_.pop_front())

@@ -18,6 +18,8 @@ class Contribution {
     /// Another worker's, after this one.
     virtual void merge(const Contribution& other) = 0;
     virtual std::size_t memory() const = 0;
+    /// What `take` would add to it, at most. Malformed if it would be.
+    virtual std::size_t memory_of_more(const Header& head, Bytes payload) const = 0;
 };
 
 /// The values of a table's part on one shard, and the state of their updates. Requests are checked here
@@ -25,6 +27,11 @@ class Contribution {
 class Content {
   public:
     virtual ~Content() = default;
+
+    /// A part of the first values, of which all workers give the same. False if it had been given before.
+    virtual bool give(std::uint64_t /*first_byte*/, Bytes /*part*/) { return false; }
+    /// Are all of them there?
+    virtual bool complete() const { return true; }
 
     virtual void apply(const Header& head, Bytes payload) = 0;
     virtual void apply(const Contribution& contribution) = 0;
@@ -41,12 +48,13 @@ class Content {
     virtual std::vector<std::int64_t> take_changes() { return {}; }
 
     virtual std::size_t memory() const = 0;
+    /// What `apply` would add to it: at most, which is quickly said, or exactly. Malformed if it would be.
+    virtual std::size_t memory_of_more(const Header&, Bytes, bool /*exactly*/) const { return 0; }
     virtual void save(Packer& into) const = 0;
     virtual void load(Unpacker& from) = 0;
 };
 
-/// `given`: the first values, if the specification says that there are such.
-std::unique_ptr<Content> make_dense(const TableSpec& spec, Bytes given, const RunRule& rule);
-std::unique_ptr<Content> make_sparse(const TableSpec& spec, const RunRule& rule);
+std::unique_ptr<Content> make_dense(const TableSpec& spec, const PythonRules& rules);
+std::unique_ptr<Content> make_sparse(const TableSpec& spec, const PythonRules& rules);
 
 }  // namespace unisono::server

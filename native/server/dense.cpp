@@ -54,6 +54,7 @@ class DenseContribution final : public Contribution {
     }
 
     std::size_t memory() const override { return values_.size(); }
+    std::size_t memory_of_more(const Header&, Bytes) const override { return 0; }
 
     template <class Body>
     void each(Body body) const {
@@ -75,17 +76,26 @@ class DenseContribution final : public Contribution {
 
 class Dense final : public Content {
   public:
-    Dense(const TableSpec& spec, Bytes given, const RunRule& rule)
+    Dense(const TableSpec& spec, const PythonRules& rules)
         : spec_(spec),
-          rule_(rule),
+          rules_(rules),
           values_(spec.extent * spec.value_bytes()),
           state_(values_.size() * slots_of(spec)),
           steps_((spec.extent + spec.chunk() - 1) / spec.chunk()) {
         if (spec.init != Init::given)
             initialise(spec, 0, 0, values_.data(), spec.extent);
-        else if (!given.empty())
-            std::memcpy(values_.data(), given.data(), std::min(given.size(), values_.size()));
+        else
+            given_.resize((values_.size() + given_bytes - 1) / given_bytes);
     }
+
+    bool give(std::uint64_t first_byte, Bytes part) override {
+        if (part.empty() || given_[first_byte / given_bytes]) return false;
+        given_[first_byte / given_bytes] = true;
+        std::memcpy(values_.data() + first_byte, part.data(), part.size());
+        return true;
+    }
+
+    bool complete() const override { return std::find(given_.begin(), given_.end(), false) == given_.end(); }
 
     void apply(const Header& head, Bytes payload) override {
         require_values(spec_, head, payload);
@@ -136,6 +146,7 @@ class Dense final : public Content {
         copy(values_);
         copy(state_);
         copy(std::as_writable_bytes(std::span(steps_)));
+        given_.assign(given_.size(), true);
     }
 
   private:
@@ -145,23 +156,24 @@ class Dense final : public Content {
         std::byte* state = state_.data() + slots_of(spec_) * first * spec_.value_bytes();
         const std::uint64_t step = ++steps_[first / spec_.chunk()];
         if (spec_.update == Update::python)
-            rule_({&spec_, values, state, gradients, 1, count, step});
+            rules_.run({&spec_, values, state, gradients, 1, count, step});
         else
             server::apply(spec_, {values, state, step}, gradients, count);
     }
 
     const TableSpec& spec_;
-    const RunRule& rule_;
+    const PythonRules& rules_;
     std::vector<std::byte> values_;
     std::vector<std::byte> state_;
     std::vector<std::uint64_t> steps_;  // by chunk
+    std::vector<bool> given_;           // by part of the first values, if these are given
     std::vector<std::byte> converted_;
 };
 
 }  // namespace
 
-std::unique_ptr<Content> make_dense(const TableSpec& spec, Bytes given, const RunRule& rule) {
-    return std::make_unique<Dense>(spec, given, rule);
+std::unique_ptr<Content> make_dense(const TableSpec& spec, const PythonRules& rules) {
+    return std::make_unique<Dense>(spec, rules);
 }
 
 }  // namespace unisono::server

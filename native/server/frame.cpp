@@ -15,8 +15,8 @@ bool is_kind(std::uint8_t number) {
     const auto within = [&](Kind first, Kind last) {
         return number >= static_cast<std::uint8_t>(first) && number <= static_cast<std::uint8_t>(last);
     };
-    return within(Kind::hello, Kind::restore) || within(Kind::welcome, Kind::failed) ||
-           within(Kind::joined, Kind::bye);
+    return within(Kind::hello, Kind::abandon) || within(Kind::welcome, Kind::failed) ||
+           within(Kind::joined, Kind::unmade);
 }
 
 }  // namespace

@@ -11,7 +11,7 @@ namespace unisono::server {
 enum class Kind : std::uint8_t {
     // from a worker
     hello = 1,  // first: worker and incarnation
-    create,     // a table: its description and first values
+    create,     // a table: its description and a part of its first values
     push,       // apply at once
     prepare,    // hold for the clock that the worker will commit
     pull,
@@ -21,6 +21,9 @@ enum class Kind : std::uint8_t {
     status,
     snapshot,
     restore,
+    withdraw,  // what was prepared for the clock is forgotten: not all of it was taken
+    confirm,   // to the coordinator: all shards have taken the table
+    abandon,   // not all have: it is forgotten, unless others have made it, too
     // from a shard
     welcome = 32,
     ack,     // all pushes and prepares up to this sequence
@@ -32,10 +35,16 @@ enum class Kind : std::uint8_t {
     joined = 64,
     committed,
     ended,
-    mark,    // a snapshot is taken here
-    reload,  // a snapshot is loaded here
-    marked,  // to the coordinator: it has been
-    bye,     // what follows is an orderly end
+    mark,     // a snapshot is taken here
+    keep,     // all have written it: it takes the place of the last one
+    discard,  // somebody could not: the last one stays
+    examine,  // the snapshot of number `first` is read, and made ready
+    reload,   // all have it ready: it is loaded here
+    forget,   // somebody could not: nothing is loaded
+    marked,   // to the coordinator: this has been done
+    bye,      // what follows is an orderly end
+    made,     // a table, by somebody: it stays
+    unmade,   // a table that nobody has made in the end; in logs only
 };
 
 enum Flag : std::uint16_t {
@@ -46,10 +55,16 @@ enum Flag : std::uint16_t {
 enum class Trouble : std::uint64_t { config = 1, mismatch, lost };
 
 inline constexpr std::uint32_t magic = 0x31535055;  // "UPS1"
-inline constexpr std::uint8_t version = 1;
+inline constexpr std::uint8_t version = 3;
 inline constexpr std::size_t most_payload = std::size_t{4} << 20;
 /// Of a dense table, what is pushed and pulled at a time, and has its own clock.
 inline constexpr std::size_t chunk_bytes = std::size_t{256} << 10;
+
+/// Of the first values that a table is given, what is sent at a time.
+inline constexpr std::size_t given_bytes = std::size_t{1} << 20;
+
+/// Between the end of a payload and the next header: on every link, frames begin where keys may.
+constexpr std::size_t padding_of(std::size_t payload) { return -payload % alignof(std::int64_t); }
 
 /// Comes before every payload. Little-endian, like all that follows it.
 struct Header {

@@ -1,8 +1,9 @@
-// The order that all shards follow: who joined, what was committed, who ended, where a snapshot is.
+// The order that all shards follow: who joined, what was committed, who ended.
+
+#include <algorithm>
 
 #include "base/error.hpp"
 #include "server/shard.hpp"
-#include "server/snapshot.hpp"
 
 namespace unisono::server {
 
@@ -53,12 +54,16 @@ void Shard::welcome(Session& session, const Header& head) {
 }
 
 void Shard::publish(const Header& head, Bytes payload) {
+    tell_peers(head, payload);
+    follow(head, payload);
+}
+
+void Shard::tell_peers(const Header& head, Bytes payload) {
     for (Session& session : sessions_) {
         if (session.role != Role::peer || session.gone) continue;
         session.connection.send(head, payload);
         touch(session);
     }
-    follow(head, payload);
 }
 
 void Shard::follow(const Header& head, Bytes payload) {
@@ -85,39 +90,27 @@ void Shard::follow(const Header& head, Bytes payload) {
                 if (session.role == Role::worker && session.incarnation == head.incarnation && !coordinates())
                     drop(session);
             store_.ended(head.worker);
+            for (const auto number : store_.abandon_all(head.worker)) forget_readers(number);
             for (auto& [number, table] : store_.tables()) push_eagerly(number, table);
             break;
+        case Kind::made:
+            return store_.made(head.table);
         case Kind::mark:
-        case Kind::reload: {
-            std::string trouble;
-            Unpacker unpacker(payload);
-            const std::string directory = unpacker.text(4096);
-            try {
-                SnapshotLabel label{options_.shard, options_.shards, head.sequence};
-                if (head.kind == Kind::mark)
-                    write_snapshot(directory, label, store_.save());
-                else
-                    store_.load(read_snapshot(directory, label));
-            } catch (const std::exception& error) {
-                trouble = error.what();
-            }
-            Header reply;
-            reply.kind = Kind::marked;
-            reply.sequence = head.sequence;
-            if (coordinates()) return note_marked(0, reply, std::as_bytes(std::span(trouble)));
-            for (Session& session : sessions_)
-                if (session.role == Role::coordinator) {
-                    session.connection.send(reply, std::as_bytes(std::span(trouble)));
-                    touch(session);
-                }
-            return;
-        }
+        case Kind::keep:
+        case Kind::discard:
+        case Kind::examine:
+        case Kind::reload:
+        case Kind::forget:
+            return follow_marking(head, payload);
         case Kind::bye:
             farewell_ = true;
             return;
         default:
             throw Malformed("a frame that the coordinator does not send");
     }
+    if (head.kind != Kind::committed)
+        present_ = static_cast<std::uint32_t>(std::ranges::count_if(
+            store_.members(), [](const auto& one) { return one.second.incarnation != 0; }));
     unpark(head.worker);
 }
 
@@ -141,47 +134,15 @@ void Shard::end_the_broken() {
     }
 }
 
-/// A worker asks for a snapshot, or to load one.
-void Shard::mark(const Header& head, Bytes payload) {
-    if (!coordinates()) throw Malformed("snapshots are the coordinator's");
-    const std::uint64_t number = ++markings_begun_;
-    Marking& marking = markings_[number];
-    marking.sequence = head.sequence;
-    marking.session = nullptr;
-    for (Session& session : sessions_) {
-        if (session.role == Role::peer && !session.gone) marking.awaited.insert(session.number);
-        if (session.role == Role::worker && session.incarnation == head.incarnation)
-            marking.session = &session;
-    }
-    marking.awaited.insert(0);
-    Header order;
-    order.kind = head.kind == Kind::snapshot ? Kind::mark : Kind::reload;
-    order.sequence = number;
-    publish(order, payload);
-}
-
-void Shard::note_marked(std::uint32_t shard, const Header& head, Bytes payload) {
-    const auto found = markings_.find(head.sequence);
-    if (found == markings_.end()) return;
-    Marking& marking = found->second;
-    marking.awaited.erase(shard);
-    if (!payload.empty() && marking.trouble.empty())
-        marking.trouble.assign(reinterpret_cast<const char*>(payload.data()), payload.size());
-    if (!marking.awaited.empty()) return;
-    if (marking.session && !marking.session->gone) {
-        Header request;
-        request.sequence = marking.sequence;
-        if (marking.trouble.empty())
-            finish(*marking.session, request);
-        else
-            refuse(*marking.session, request, marking.trouble, Trouble::config);
-    }
-    markings_.erase(found);
-}
-
 // Eager pushes: who has pulled a row gets it again whenever the slowest clock has moved.
 
 void Shard::subscribe(Session& session, const Header& head, Bytes payload) {
+    std::size_t known = payload.size();
+    for (const auto& [_, subscription] : session.eager) known += subscription.rows.memory();
+    if (known > options_.quotas.subscribed)
+        throw Refused("worker " + std::to_string(head.worker) + " reads more rows of essp tables than the " +
+                      std::to_string(options_.quotas.subscribed) +
+                      " bytes that a shard remembers them in: ssp has no such limit");
     Subscription& subscription = session.eager[head.table];
     if (payload.empty()) {
         subscription.chunks.insert(head.first);
@@ -190,6 +151,11 @@ void Shard::subscribe(Session& session, const Header& head, Bytes payload) {
     const std::span keys(reinterpret_cast<const std::int64_t*>(payload.data()),
                          payload.size() / sizeof(std::int64_t));
     for (const std::int64_t key : keys) subscription.rows.insert(key);
+}
+
+/// Of a table that is gone.
+void Shard::forget_readers(std::uint32_t number) {
+    for (Session& session : sessions_) session.eager.erase(number);
 }
 
 void Shard::push_eagerly(std::uint32_t number, Table& table) {

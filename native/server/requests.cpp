@@ -42,9 +42,15 @@ void Shard::handle_worker(Session& session, const Header& head, Bytes payload) {
             if (table.spec.consistency == Consistency::essp) table.content().watch_changes();
             return finish(session, head, table.clock_of(head.worker).value_or(0));
         }
+        case Kind::confirm:
+            return confirm(session, head);
+        case Kind::abandon:
+            if (store_.abandon(head.worker, head.table)) forget_readers(head.table);
+            return finish(session, head);
         case Kind::push:
         case Kind::prepare:
         case Kind::push_pull:
+        case Kind::withdraw:
             return handle_push(session, head, payload);
         case Kind::pull:
         case Kind::commit:
@@ -58,10 +64,24 @@ void Shard::handle_worker(Session& session, const Header& head, Bytes payload) {
             return finish(session, head, 0, status());
         case Kind::snapshot:
         case Kind::restore:
-            return mark(head, payload);
+            return mark(session, head, payload);
         default:
             throw Malformed("a request that no worker makes");
     }
+}
+
+void Shard::confirm(Session& session, const Header& head) {
+    if (!coordinates()) throw Malformed("a table that is confirmed elsewhere than at the coordinator");
+    if (!store_.is_made(head.table)) {
+        if (!store_.is_tried_by(head.worker, head.table))
+            throw Malformed("a table that is confirmed by who has not made it");
+        Header order;
+        order.kind = Kind::made;
+        order.worker = head.worker;
+        order.table = head.table;
+        publish(order);
+    }
+    finish(session, head);
 }
 
 void Shard::handle_push(Session& session, const Header& head, Bytes payload) {

@@ -39,21 +39,23 @@ Server::Server(ServerOptions options) : options_(std::move(options)) {
     }
 }
 
-void Server::adopt_worker(Fd socket, std::uint32_t worker, std::uint32_t thread) {
-    shards_.at(thread)->adopt(std::move(socket), Shard::Role::worker, worker);
+void Server::adopt_worker(Connection connection, std::uint32_t worker, std::uint32_t thread) {
+    shards_.at(thread)->adopt(std::move(connection), Shard::Role::worker, worker);
 }
 
 void Server::adopt_peer(Fd socket, std::uint32_t shard) {
-    shards_.at(0)->adopt(std::move(socket), Shard::Role::peer, shard);
+    shards_.at(0)->adopt(Connection(std::move(socket)), Shard::Role::peer, shard);
 }
 
 void Server::adopt_coordinator(Fd socket, std::uint32_t thread) {
-    shards_.at(thread)->adopt(std::move(socket), Shard::Role::coordinator, 0);
+    shards_.at(thread)->adopt(Connection(std::move(socket)), Shard::Role::coordinator, 0);
 }
 
 void Server::close() {
     for (const auto& shard : shards_) shard->begin_to_close();
     for (const auto& shard : shards_) shard->close();
+    bell_ = Fd();
+    heard_ = Fd();
 }
 
 std::optional<std::string> Server::failure() const {

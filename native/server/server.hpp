@@ -20,12 +20,14 @@ class Server {
     explicit Server(ServerOptions options);
 
     /// A worker's connection for one of our threads.
-    void adopt_worker(Fd socket, std::uint32_t worker, std::uint32_t thread);
+    void adopt_worker(Connection connection, std::uint32_t worker, std::uint32_t thread);
     /// The first server gets a connection from each shard of the others.
     void adopt_peer(Fd socket, std::uint32_t shard);
     void adopt_coordinator(Fd socket, std::uint32_t thread);
 
     void close();
+    /// Workers that have joined and have not ended, as the first server knows.
+    std::uint32_t present() const { return shards_.front()->present(); }
     /// Why it cannot go on; nothing as long as it can.
     std::optional<std::string> failure() const;
     /// Readable when it has failed.

@@ -6,17 +6,11 @@
 #include <array>
 
 #include "base/error.hpp"
+#include "server/linger.hpp"
 
 namespace unisono::server {
 
 namespace {
-
-/// A client gets no more answers while so much waits for it: it is the one that does not read.
-constexpr std::size_t most_waiting = std::size_t{1} << 20;
-/// Nor are its requests read while so many bytes of them wait for other workers.
-constexpr std::size_t most_parked = std::size_t{8} << 20;
-/// Then it is the turn of others.
-constexpr int frames_at_a_time = 64;
 
 Fd made(int descriptor, const char* what) {
     if (descriptor < 0) throw_errno(what);
@@ -32,9 +26,10 @@ std::unique_ptr<ApplyLog> open_log(const ShardOptions& options) {
 
 Shard::Shard(ShardOptions options)
     : options_(std::move(options)),
-      store_(options_.workers, options_.quotas, options_.rule, open_log(options_)),
+      store_(options_.workers, options_.quotas, options_.rules, open_log(options_)),
       epoll_(made(::epoll_create1(EPOLL_CLOEXEC), "epoll_create1")),
-      bell_(made(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "eventfd")) {
+      bell_(made(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "eventfd")),
+      writer_([this] { ::eventfd_write(bell_.number(), 1); }) {
     epoll_event event{};
     event.events = EPOLLIN;
     event.data.ptr = nullptr;
@@ -44,10 +39,10 @@ Shard::Shard(ShardOptions options)
 
 Shard::~Shard() { close(); }
 
-void Shard::adopt(Fd socket, Role role, std::uint32_t number) {
+void Shard::adopt(Connection connection, Role role, std::uint32_t number) {
     {
         const std::lock_guard lock(mutex_);
-        arrivals_.push_back({std::move(socket), role, number});
+        arrivals_.push_back({std::move(connection), role, number});
     }
     ::eventfd_write(bell_.number(), 1);
 }
@@ -60,24 +55,29 @@ void Shard::begin_to_close() {
 void Shard::close() {
     if (!thread_.joinable()) return;
     begin_to_close();
-    if (origin_.is_here())
-        thread_.join();
-    else
-        thread_.detach();  // a forked child does not have it
+    if (!origin_.is_here()) return thread_.detach();  // a forked child does not have it
+    thread_.join();
+    writer_.close();
+    sessions_.clear();
+    arrivals_.clear();
+    epoll_ = Fd();
+    bell_ = Fd();
 }
 
 void Shard::run() {
     std::array<epoll_event, 64> events;
     while (!closing_) {
-        const int timeout = hungry_.empty() ? next_timeout() : 0;
+        const int timeout = may_rest() ? next_timeout() : 0;
         const int count = ::epoll_wait(epoll_.number(), events.data(), events.size(), timeout);
         try {
             for (int i = 0; i < count; ++i) {
                 auto* session = static_cast<Session*>(events[static_cast<std::size_t>(i)].data.ptr);
-                if (session == nullptr)
-                    take_arrivals();
-                else if (!session->gone)
+                if (session == nullptr) {
+                    answer_bell();
+                } else if (!session->gone) {
+                    session->connection.woken();
                     serve(*session);
+                }
             }
             for (Session* session : std::exchange(hungry_, {}))
                 if (!session->gone) serve(*session);
@@ -95,7 +95,31 @@ void Shard::run() {
             session.connection.flush();
         } catch (const std::exception&) {  // it is gone already
         }
-    store_.flush_log();
+    try {
+        store_.flush_log();
+    } catch (const std::exception& error) {
+        fail(error.what());
+    }
+}
+
+/// Those who share memory are looked at for a short while before the thread sleeps, as they often ask again
+/// at once; then they are told to ring.
+bool Shard::may_rest() {
+    if (!hungry_.empty()) return false;
+    const auto is_here = [](const Session& session) { return session.connection.shares_core(); };
+    if (std::exchange(lingers_, false) && linger(
+                                              time_of_servers, [this] { return find_stirring(); },
+                                              [&] { return std::ranges::any_of(sessions_, is_here); }))
+        return false;
+    for (Session& session : sessions_)
+        if (!session.gone && !session.connection.rest(may_ask(session))) hungry_.push_back(&session);
+    return hungry_.empty();
+}
+
+bool Shard::find_stirring() {
+    for (Session& session : sessions_)
+        if (!session.gone && session.connection.stirs(may_ask(session))) hungry_.push_back(&session);
+    return !hungry_.empty();
 }
 
 int Shard::next_timeout() const {
@@ -106,141 +130,11 @@ int Shard::next_timeout() const {
     return static_cast<int>(std::max<std::int64_t>(left.count(), 0));
 }
 
-void Shard::take_arrivals() {
+void Shard::answer_bell() {
     eventfd_t rings;
     ::eventfd_read(bell_.number(), &rings);
-    std::vector<Arrival> arrivals;
-    {
-        const std::lock_guard lock(mutex_);
-        arrivals.swap(arrivals_);
-    }
-    for (Arrival& arrival : arrivals) {
-        if (sessions_.size() >= options_.quotas.clients) continue;  // its socket closes
-        Session& session = sessions_.emplace_back(std::move(arrival.socket), arrival.role, arrival.number);
-        epoll_event event{};
-        event.events = EPOLLIN;
-        event.data.ptr = &session;
-        if (::epoll_ctl(epoll_.number(), EPOLL_CTL_ADD, session.connection.descriptor(), &event) != 0)
-            session.gone = true;
-        else if (arrival.role == Role::peer)
-            for (Parked& parked : std::exchange(parked_, {})) {
-                parked.session->parked = 0;
-                greet(*parked.session, parked.head);
-            }
-    }
-}
-
-void Shard::serve(Session& session) {
-    try {
-        session.connection.flush();
-        pump(session);
-    } catch (const CallFailed&) {
-        drop(session);
-    } catch (const Malformed& error) {
-        refuse(session, {}, error.what(), Trouble::config);
-        drop(session);
-    } catch (const std::exception& error) {
-        fail(error.what());
-    }
-}
-
-void Shard::pump(Session& session) {
-    Header head;
-    Bytes payload;
-    int left = frames_at_a_time;
-    while (!session.gone && left > 0 && may_ask(session) && session.connection.next(head, payload)) {
-        --left;
-        try {
-            handle(session, head, payload);
-        } catch (const Refused& error) {
-            refuse(session, head, error.what(), error.trouble);
-        }
-    }
-    session.paused = left == 0 || !may_ask(session);
-    if (session.ack != 0) {
-        Header ack;
-        ack.kind = Kind::ack;
-        ack.sequence = std::exchange(session.ack, 0);
-        session.connection.send(ack);
-    }
-    watch(session);
-}
-
-void Shard::touch(Session& session) {
-    if (!std::exchange(session.touched, true)) touched_.push_back(&session);
-}
-
-/// A client that does not take its answers, or asks for ever more that has to wait, is not listened to.
-bool Shard::may_ask(const Session& session) {
-    return session.connection.waiting() < most_waiting && session.parked < most_parked;
-}
-
-/// Others may have got answers, too.
-void Shard::settle() {
-    for (std::size_t i = 0; i < touched_.size(); ++i) {  // it may grow
-        Session& session = *touched_[i];
-        session.touched = false;
-        if (session.gone) continue;
-        try {
-            watch(session);
-        } catch (const CallFailed&) {
-            drop(session);
-        }
-    }
-    touched_.clear();
-}
-
-/// Sends what there is to send, and says what to wait for.
-void Shard::watch(Session& session) {
-    if (session.connection.flush())
-        for (auto& [number, subscription] : session.eager)
-            if (subscription.behind) send_due(session, number, subscription);
-    epoll_event event{};
-    const bool listens = may_ask(session);
-    event.events = (listens ? EPOLLIN : 0u) | (session.connection.waiting() > 0 ? EPOLLOUT : 0u);
-    event.data.ptr = &session;
-    const std::uint32_t wanted = event.events;
-    if (std::exchange(session.events, wanted) != wanted)
-        ::epoll_ctl(epoll_.number(), EPOLL_CTL_MOD, session.connection.descriptor(), &event);
-    // What has arrived may be in our own memory, of which epoll knows nothing.
-    if (listens && std::exchange(session.paused, false)) hungry_.push_back(&session);
-}
-
-void Shard::drop(Session& session) {
-    if (session.gone) return;
-    session.gone = true;
-    ::epoll_ctl(epoll_.number(), EPOLL_CTL_DEL, session.connection.descriptor(), nullptr);
-    if (session.role == Role::worker) {
-        const auto* member = store_.member(session.number);
-        if (coordinates() && session.incarnation != 0 && member && member->incarnation == session.incarnation)
-            broken_.try_emplace(session.number, Time::now());
-    } else if (!farewell_ && !closing_) {
-        const std::uint32_t server =
-            session.role == Role::coordinator ? 0 : session.number / options_.threads;
-        fail("server " + std::to_string(server) +
-             " is gone. A job cannot go on without its servers: start it again from the last snapshot");
-    }
-}
-
-void Shard::bury() {
-    std::erase_if(parked_, [](const Parked& parked) { return parked.session->gone; });
-    for (auto* sessions : {&touched_, &hungry_})
-        std::erase_if(*sessions, [](const Session* session) { return session->gone; });
-    for (auto& [_, marking] : markings_)
-        if (marking.session && marking.session->gone) marking.session = nullptr;
-    sessions_.remove_if([](const Session& session) { return session.gone; });
-}
-
-/// All workers hear of it; nothing can be served any more.
-void Shard::fail(const std::string& why) {
-    if (std::exchange(failed_, true)) return;
-    for (Session& session : sessions_) try {
-            if (session.gone || session.role != Role::worker) continue;
-            refuse(session, {}, why, Trouble::lost);
-            session.connection.flush();
-        } catch (const std::exception&) {  // it is gone itself
-        }
-    if (options_.failed) options_.failed(why);
+    for (const auto& [number, trouble] : writer_.take_results()) tell_marked(number, trouble);
+    take_arrivals();
 }
 
 }  // namespace unisono::server

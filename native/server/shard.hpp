@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <deque>
 #include <list>
 #include <mutex>
 #include <set>
@@ -13,6 +14,7 @@
 #include "base/fd.hpp"
 #include "server/connection.hpp"
 #include "server/rows.hpp"
+#include "server/snapshot_writer.hpp"
 #include "server/store.hpp"
 
 namespace unisono::server {
@@ -27,7 +29,7 @@ struct ShardOptions {
     std::chrono::milliseconds grace{1000};  // that a worker has to come back when its connection broke
     std::string log;                        // a directory; empty: no apply log
     Quotas quotas;
-    RunRule rule;
+    PythonRules rules;
     /// Called once, from the shard's thread, when it cannot go on.
     std::function<void(const std::string&)> failed;
 };
@@ -46,10 +48,12 @@ class Shard {
     Shard& operator=(const Shard&) = delete;
 
     /// An authenticated connection: of a worker, of another shard to the coordinator, or to the coordinator.
-    void adopt(Fd socket, Role role, std::uint32_t number);
+    void adopt(Connection connection, Role role, std::uint32_t number);
     /// Says goodbye to the other shards, and ends the thread.
     void begin_to_close();
     void close();
+    /// Workers that have joined and have not ended. From any thread.
+    std::uint32_t present() const { return present_; }
 
   private:
     struct Session;
@@ -66,8 +70,8 @@ class Shard {
         bool behind = false;
     };
     struct Session {
-        Session(Fd socket, Role part, std::uint32_t who)
-            : connection(std::move(socket)), role(part), number(who) {}
+        Session(Connection made, Role part, std::uint32_t who)
+            : connection(std::move(made)), role(part), number(who) {}
 
         Connection connection;
         Role role;
@@ -82,21 +86,28 @@ class Shard {
         std::map<std::uint32_t, Subscription> eager;
     };
     struct Arrival {
-        Fd socket;
+        Connection connection;
         Role role;
         std::uint32_t number;
     };
-    /// A snapshot that is being taken, or loaded.
+    /// A snapshot that is to be taken, or loaded.
     struct Marking {
-        Session* session;
-        std::uint64_t sequence;
-        std::set<std::uint32_t> awaited;
-        std::string trouble;
+        Session* session;        // whose worker has asked for it; nobody's if it is gone
+        std::uint64_t sequence;  // of its request
+        Kind order;              // what the shards have been told
+        std::string directory;
+        std::uint64_t number;
+        std::set<std::uint32_t> awaited = {};
+        std::string trouble = {};
+        bool kept = false;  // by the coordinator
     };
 
     bool coordinates() const { return options_.shard == 0; }
     void run();
+    bool may_rest();
+    bool find_stirring();
     int next_timeout() const;
+    void answer_bell();
     void take_arrivals();
     void serve(Session& session);
     void pump(Session& session);
@@ -110,6 +121,7 @@ class Shard {
     // requests
     void handle(Session& session, const Header& head, Bytes payload);
     void handle_worker(Session& session, const Header& head, Bytes payload);
+    void confirm(Session& session, const Header& head);
     void handle_push(Session& session, const Header& head, Bytes payload);
     void refuse(Session& session, const Header& head, const std::string& why, Trouble trouble);
     void greet(Session& session, const Header& head);
@@ -126,14 +138,23 @@ class Shard {
 
     // the common order
     void publish(const Header& head, Bytes payload = {});
+    void tell_peers(const Header& head, Bytes payload);
     void follow(const Header& head, Bytes payload);
     void end_worker(std::uint32_t worker);
-    void mark(const Header& head, Bytes payload);
-    void note_marked(std::uint32_t shard, const Header& head, Bytes payload);
     void end_the_broken();
+
+    // snapshots
+    void mark(Session& session, const Header& head, Bytes payload);
+    void order_marking(Kind order, bool of_peers, bool of_us);
+    void follow_marking(const Header& head, Bytes payload);
+    void tell_marked(std::uint64_t number, const std::string& trouble);
+    void note_marked(std::uint32_t shard, const Header& head, Bytes payload);
+    void go_on_marking();
+    void end_marking();
 
     // eager pushes
     void subscribe(Session& session, const Header& head, Bytes payload);
+    void forget_readers(std::uint32_t number);
     void push_eagerly(std::uint32_t number, Table& table);
     void send_due(Session& session, std::uint32_t number, Subscription& subscription);
 
@@ -144,20 +165,22 @@ class Shard {
     std::mutex mutex_;
     std::vector<Arrival> arrivals_;  // under the mutex
     std::atomic<bool> closing_ = false;
+    std::atomic<std::uint32_t> present_ = 0;
     std::list<Session> sessions_;
     std::list<Parked> parked_;
     std::vector<Session*> touched_;                     // have something to send
     std::vector<Session*> hungry_;                      // may have sent more than was looked at
+    bool lingers_ = false;                              // somebody who shares memory was served just now
     std::map<std::uint32_t, Time::time_point> broken_;  // workers, since when; the coordinator's
     std::set<std::uint64_t> fenced_;                    // incarnations that have ended
     std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t> waits_;  // who, for whom: nanoseconds
-    std::map<std::uint64_t, Marking> markings_;
-    std::uint64_t markings_begun_ = 0;
+    std::deque<Marking> markings_;  // the first is under way; the coordinator's
     bool unparking_ = false;
     bool unpark_again_ = false;
     bool farewell_ = false;  // the others end in good order, too
     bool failed_ = false;
     Origin origin_;
+    SnapshotWriter writer_;
     std::thread thread_;
 };
 

@@ -8,7 +8,7 @@ namespace unisono::server {
 
 namespace {
 
-constexpr std::size_t ahead = 8;  // rows are fetched so long before they are used
+constexpr std::size_t ahead = 16;  // rows are fetched so long before they are used
 
 std::span<const std::int64_t> keys_of(const Header& head, Bytes payload) {
     // A payload starts where malloc says: aligned for keys.
@@ -25,8 +25,8 @@ const std::byte* values_of(const TableSpec& spec, const Header& head, Bytes payl
 
 class SparseContribution final : public Contribution {
   public:
-    explicit SparseContribution(const TableSpec& spec)
-        : spec_(spec), rows(spec.extent * spec.value_bytes()) {}
+    SparseContribution(const TableSpec& spec, std::size_t row_of_table)
+        : spec_(spec), row_of_table_(row_of_table), rows(spec.extent * spec.value_bytes()) {}
 
     void take(const Header& head, Bytes payload) override {
         const std::byte* values = values_of(spec_, head, payload);
@@ -43,7 +43,12 @@ class SparseContribution final : public Contribution {
         for (std::uint32_t i = 0; i < other.size(); ++i) add(other.key(i), other.row(i));
     }
 
-    std::size_t memory() const override { return rows.memory(); }
+    /// With what its rows may take in the table, when they are applied.
+    std::size_t memory() const override { return rows.memory() + rows.size() * row_of_table_; }
+    std::size_t memory_of_more(const Header& head, Bytes payload) const override {
+        values_of(spec_, head, payload);
+        return rows.memory_of_more(head.count) + head.count * row_of_table_;
+    }
 
   private:
     void add(std::int64_t key, const std::byte* more) {
@@ -55,20 +60,21 @@ class SparseContribution final : public Contribution {
     }
 
     const TableSpec& spec_;
+    std::size_t row_of_table_;  // bytes
 
   public:
     Rows rows;
 };
 
-/// A row has its values, their state, and, where updates count, the number of its updates.
+/// A row has its values, their state, and, for Adam, the number of its updates.
 class Sparse final : public Content {
   public:
-    Sparse(const TableSpec& spec, const RunRule& rule)
+    Sparse(const TableSpec& spec, const PythonRules& rules)
         : spec_(spec),
-          rule_(rule),
+          rules_(rules),
           width_(spec.extent * spec.value_bytes()),
           slots_(slots_of(spec)),
-          counts_(spec.update == Update::adam || spec.update == Update::python),
+          counts_(spec.update == Update::adam),
           rows_((width_ * (1 + slots_) + 7) / 8 * 8 + (counts_ ? 8 : 0)) {}
 
     void apply(const Header& head, Bytes payload) override {
@@ -78,6 +84,7 @@ class Sparse final : public Content {
             convert(spec_.wire, values, spec_.dtype, converted_.data(), head.count * spec_.extent);
             values = converted_.data();
         }
+        if (keeps_no_state(spec_)) return apply_simply(keys_of(head, payload), values);
         apply(keys_of(head, payload), [&](std::size_t i) { return values + i * width_; });
     }
 
@@ -87,7 +94,7 @@ class Sparse final : public Content {
     }
 
     std::unique_ptr<Contribution> hold() const override {
-        return std::make_unique<SparseContribution>(spec_);
+        return std::make_unique<SparseContribution>(spec_, rows_.row_bytes());
     }
 
     void read(const Header& head, Bytes payload, std::vector<std::byte>& into) override {
@@ -97,10 +104,15 @@ class Sparse final : public Content {
             throw Malformed("keys of table '" + spec_.name + "' that are too many, or fewer than they say");
         std::size_t at = into.size();
         into.resize(at + head.count * each);
-        find(keys_of(head, payload));
-        for (std::size_t i = 0; i < places_.size(); ++i, at += each) {
-            if (i + ahead < places_.size()) __builtin_prefetch(rows_.row(places_[i + ahead].index));
-            convert(spec_.dtype, rows_.row(places_[i].index), spec_.wire, into.data() + at, spec_.extent);
+        const auto keys = keys_of(head, payload);
+        indices_.resize(keys.size());
+        rows_.find(keys, [&](std::size_t i, std::uint32_t index) { indices_[i] = index; });
+        std::vector<std::byte> first(width_);
+        for (std::size_t i = 0; i < keys.size(); ++i, at += each) {
+            const bool there = indices_[i] != Rows::absent;
+            if (!there) initialise(spec_, keys[i], 0, first.data(), spec_.extent);
+            convert(spec_.dtype, there ? rows_.row(indices_[i]) : first.data(), spec_.wire, into.data() + at,
+                    spec_.extent);
         }
     }
 
@@ -110,15 +122,24 @@ class Sparse final : public Content {
     std::vector<std::int64_t> take_changes() override { return std::exchange(changes_, {}); }
 
     std::size_t memory() const override { return rows_.memory(); }
+    std::size_t memory_of_more(const Header& head, Bytes payload, bool exactly) const override {
+        values_of(spec_, head, payload);
+        if (!exactly) return rows_.memory_of_more(head.count);
+        Rows unknown(0);
+        for (const std::int64_t key : keys_of(head, payload))
+            if (rows_.find(key) == Rows::absent) unknown.insert(key);
+        return rows_.memory_of_more(unknown.size());
+    }
 
     void save(Packer& into) const override {
-        into.put(static_cast<std::uint64_t>(rows_.size()));
+        into.put(steps_).put(static_cast<std::uint64_t>(rows_.size()));
         for (std::uint32_t i = 0; i < rows_.size(); ++i)
             into.put(rows_.key(i)).put(Bytes(rows_.row(i), rows_.row_bytes()));
     }
 
     void load(Unpacker& from) override {
         rows_.clear();
+        steps_ = from.take<std::uint64_t>();
         for (auto left = from.take<std::uint64_t>(); left > 0; --left) {
             const auto key = from.take<std::int64_t>();
             std::memcpy(rows_.row(rows_.insert(key).index), from.take(rows_.row_bytes()).data(),
@@ -127,22 +148,28 @@ class Sparse final : public Content {
     }
 
   private:
-    /// Their rows, in places_; those that are new have their first values.
+    /// Their rows, in targets_: they appear when they are first pushed to, with their first values.
     void find(std::span<const std::int64_t> keys) {
-        places_.resize(keys.size());
-        rows_.insert(keys, places_);
-        for (std::size_t i = 0; i < keys.size(); ++i)
-            if (places_[i].added) initialise(spec_, keys[i], 0, rows_.row(places_[i].index), spec_.extent);
+        targets_.resize(keys.size());
+        rows_.insert(keys, [&](std::size_t i, std::byte* row, bool added) {
+            targets_[i] = row;
+            if (added) initialise(spec_, keys[i], 0, row, spec_.extent);
+        });
+        if (watched_) changes_.insert(changes_.end(), keys.begin(), keys.end());
+    }
+
+    void apply_simply(std::span<const std::int64_t> keys, const std::byte* gradients) {
+        find(keys);
+        apply_to_rows(spec_, targets_, gradients);
     }
 
     template <class Gradients>
     void apply(std::span<const std::int64_t> keys, Gradients gradients) {
         find(keys);
-        if (watched_) changes_.insert(changes_.end(), keys.begin(), keys.end());
         if (spec_.update == Update::python) return apply_rule(gradients);
         for (std::size_t i = 0; i < keys.size(); ++i) {
-            if (i + ahead < keys.size()) __builtin_prefetch(rows_.row(places_[i + ahead].index), 1);
-            std::byte* row = rows_.row(places_[i].index);
+            if (i + ahead < keys.size()) __builtin_prefetch(targets_[i + ahead], 1);
+            std::byte* row = targets_[i];
             server::apply(spec_, {row, row + width_, counts_ ? ++step_of(row) : 0}, gradients(i),
                           spec_.extent);
         }
@@ -151,11 +178,11 @@ class Sparse final : public Content {
     /// Python has the rows in arrays of its own; a key that comes twice would be updated once.
     template <class Gradients>
     void apply_rule(Gradients gradients) {
-        const std::size_t n = places_.size();
+        const std::size_t n = targets_.size();
         std::vector<std::byte> values(n * width_), state(n * width_ * slots_), more(n * width_);
         const auto exchange = [&](bool out) {
             for (std::size_t i = 0; i < n; ++i) {
-                std::byte* row = rows_.row(places_[i].index);
+                std::byte* row = targets_[i];
                 const auto copy = [&](std::byte* mine, std::byte* theirs) {
                     std::memcpy(out ? theirs : mine, out ? mine : theirs, width_);
                 };
@@ -166,7 +193,7 @@ class Sparse final : public Content {
         };
         exchange(true);
         for (std::size_t i = 0; i < n; ++i) std::memcpy(more.data() + i * width_, gradients(i), width_);
-        rule_({&spec_, values.data(), state.data(), more.data(), n, spec_.extent, ++steps_});
+        rules_.run({&spec_, values.data(), state.data(), more.data(), n, spec_.extent, ++steps_});
         exchange(false);
     }
 
@@ -175,13 +202,14 @@ class Sparse final : public Content {
     }
 
     const TableSpec& spec_;
-    const RunRule& rule_;
+    const PythonRules& rules_;
     std::size_t width_;  // bytes of a row's values
     std::size_t slots_;
     bool counts_;
     Rows rows_;
-    std::uint64_t steps_ = 0;
-    std::vector<Rows::Place> places_;
+    std::uint64_t steps_ = 0;  // of a rule of Python's, which has many rows at once
+    std::vector<std::byte*> targets_;
+    std::vector<std::uint32_t> indices_;
     std::vector<std::byte> converted_;
     bool watched_ = false;
     std::vector<std::int64_t> changes_;
@@ -189,8 +217,8 @@ class Sparse final : public Content {
 
 }  // namespace
 
-std::unique_ptr<Content> make_sparse(const TableSpec& spec, const RunRule& rule) {
-    return std::make_unique<Sparse>(spec, rule);
+std::unique_ptr<Content> make_sparse(const TableSpec& spec, const PythonRules& rules) {
+    return std::make_unique<Sparse>(spec, rules);
 }
 
 }  // namespace unisono::server

@@ -8,6 +8,7 @@ constexpr std::size_t longest_name = 256;
 constexpr std::size_t longest_rule = 4096;
 constexpr std::uint64_t widest_row = 1 << 16;
 constexpr std::uint32_t most_slots = 8;
+constexpr std::uint64_t loosest_bound = 1 << 20;  // clocks
 
 template <class E>
 E take_enum(Unpacker& from, E last) {
@@ -32,6 +33,9 @@ void require_sense(const TableSpec& spec) {
         throw Refused(table + "integers can be added and assigned");
     if (spec.layout == Layout::sparse && (spec.extent == 0 || spec.extent > widest_row))
         throw Refused(table + "a row has 1 to 65536 elements");
+    if (spec.layout == Layout::sparse && spec.init == Init::given)
+        throw Refused(table + "sparse rows start as a number or at random");
+    if (spec.bound > loosest_bound) throw Refused(table + "a bound of staleness is 0 to 1048576 clocks");
     if (spec.slots > most_slots) throw Refused(table + "a rule has up to 8 arrays of state");
 }
 

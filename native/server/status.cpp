@@ -55,6 +55,8 @@ std::string Shard::status() const {
         const auto& [pair, time] = entry;
         out << '[' << pair.first << ',' << pair.second << ',' << static_cast<double>(time) * 1e-9 << ']';
     });
+    out << "],\"snapshot\":[";  // shards that have not taken, or loaded, their part
+    if (!markings_.empty()) list(out, markings_.front().awaited, [&](std::uint32_t shard) { out << shard; });
     out << "]}";
     return out.str();
 }

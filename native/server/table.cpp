@@ -1,24 +1,29 @@
 #include "server/table.hpp"
 
 #include <algorithm>
-#include <limits>
 
 namespace unisono::server {
 
-Table::Table(TableSpec description, Bytes given, const RunRule& rule)
-    : spec(std::move(description)),
-      rule_(rule),
-      content_(spec.layout == Layout::dense ? make_dense(spec, given, rule_) : make_sparse(spec, rule_)) {}
+namespace {
 
-void Table::join(std::uint32_t worker) {
-    const auto resumed = resumed_.find(worker);
-    join_at(worker, resumed == resumed_.end() ? slowest_ : resumed->second);
+std::uint64_t slowest_of(const std::map<std::uint32_t, std::uint64_t>& clocks) {
+    return std::ranges::min_element(clocks, {}, [](const auto& one) { return one.second; })->second;
 }
 
-void Table::join_at(std::uint32_t worker, std::uint64_t clock) {
-    clocks_[worker] = clock;
-    departed_.erase(worker);
-    resumed_.erase(worker);
+}  // namespace
+
+Table::Table(TableSpec description, const PythonRules& rules)
+    : spec(std::move(description)),
+      rules_(rules),
+      content_(spec.layout == Layout::dense ? make_dense(spec, rules_) : make_sparse(spec, rules_)) {}
+
+void Table::join(const std::vector<std::uint32_t>& workers) {
+    for (const std::uint32_t worker : workers) {
+        const auto resumed = resumed_.find(worker);
+        clocks_[worker] = resumed == resumed_.end() ? slowest_ : std::max(slowest_, resumed->second);
+        departed_.erase(worker);
+        resumed_.erase(worker);
+    }
     advance();
 }
 
@@ -66,6 +71,14 @@ std::optional<std::uint64_t> Table::clock_of(std::uint32_t worker) const {
 
 std::size_t Table::memory() const { return content_->memory(); }
 
+std::size_t Table::held() const {
+    std::size_t bytes = 0;
+    for (const auto& [key, contribution] : prepared_) bytes += contribution->memory();
+    for (const auto& [clock, contributions] : held_)
+        for (const auto& [worker, contribution] : contributions) bytes += contribution->memory();
+    return bytes;
+}
+
 std::size_t Table::held_of(std::uint32_t worker) const {
     std::size_t bytes = 0;
     for (const auto& [key, contribution] : prepared_)
@@ -74,6 +87,14 @@ std::size_t Table::held_of(std::uint32_t worker) const {
         if (const auto found = contributions.find(worker); found != contributions.end())
             bytes += found->second->memory();
     return bytes;
+}
+
+std::size_t Table::to_hold(const Header& head, Bytes payload) const {
+    const auto found = prepared_.find({head.worker, head.clock});
+    if (found != prepared_.end()) return found->second->memory_of_more(head, payload);
+    if (spec.layout == Layout::dense) return spec.extent * spec.value_bytes();
+    const auto empty = content_->hold();
+    return empty->memory() + empty->memory_of_more(head, payload);
 }
 
 void Table::save(Packer& into) const {
@@ -85,22 +106,14 @@ void Table::save(Packer& into) const {
 void Table::load(Unpacker& from) {
     for (auto left = from.take<std::uint64_t>(); left > 0; --left) {
         const auto worker = from.take<std::uint32_t>();
-        const auto clock = from.take<std::uint64_t>();
-        if (clocks_.contains(worker))
-            clocks_[worker] = clock;
-        else
-            resumed_[worker] = clock;
+        resumed_[worker] = from.take<std::uint64_t>();
     }
+    if (!resumed_.empty()) slowest_ = slowest_of(resumed_);  // where whoever was not there then begins
     content_->load(from);
-    advance();
 }
 
 void Table::advance() {
-    if (!clocks_.empty()) {
-        const auto slowest =
-            std::ranges::min_element(clocks_, {}, [](const auto& one) { return one.second; });
-        slowest_ = std::max(slowest_, slowest->second);
-    }
+    if (!clocks_.empty()) slowest_ = std::max(slowest_, slowest_of(clocks_));
     while (!held_.empty() && held_.begin()->first < slowest_ + spec.bound) {
         apply_all(held_.begin()->second);
         held_.erase(held_.begin());

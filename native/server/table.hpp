@@ -19,19 +19,22 @@ namespace unisono::server {
 /// A read of a worker at clock c needs everybody at c - bound; then its own c clocks have been applied, too.
 class Table {
   public:
-    Table(TableSpec spec, Bytes given, const RunRule& rule);
+    Table(TableSpec spec, const PythonRules& rules);
 
     const TableSpec spec;
     Content& content() { return *content_; }
+    const Content& content() const { return *content_; }
 
     // Members: who is waited for.
-    void join(std::uint32_t worker);  // at the slowest clock, or where a snapshot left it
-    void join_at(std::uint32_t worker, std::uint64_t clock);
+    /// At the slowest clock, or where a snapshot left them. All at once: none is ahead of who follows it.
+    void join(const std::vector<std::uint32_t>& workers);
     /// What it has committed counts, and nothing else.
     void end(std::uint32_t worker);
 
     /// For a clock that the worker will commit.
     void prepare(const Header& head, Bytes payload);
+    /// Forgets what the worker has prepared for this clock.
+    void withdraw(std::uint32_t worker, std::uint64_t clock) { prepared_.erase({worker, clock}); }
     /// The clock has to be the worker's next one.
     void commit(std::uint32_t worker, std::uint64_t clock);
 
@@ -48,16 +51,21 @@ class Table {
     std::optional<std::uint64_t> clock_of(std::uint32_t worker) const;
 
     std::size_t memory() const;
+    /// Of what is not applied yet.
+    std::size_t held() const;
     std::size_t held_of(std::uint32_t worker) const;
+    /// What it takes to hold a contribution, at most.
+    std::size_t to_hold(const Header& head, Bytes payload) const;
     /// What is held is not saved: whoever resumes computes it again.
     void save(Packer& into) const;
+    /// Before anybody joins.
     void load(Unpacker& from);
 
   private:
     void advance();
     void apply_all(std::map<std::uint32_t, std::unique_ptr<Contribution>>& contributions);
 
-    const RunRule rule_;
+    const PythonRules rules_;
     std::unique_ptr<Content> content_;
     std::map<std::uint32_t, std::uint64_t> clocks_;
     std::map<std::uint32_t, std::uint64_t> departed_;

@@ -59,6 +59,28 @@ void apply_floating(const TableSpec& spec, const Target& target, const T* g, std
     }
 }
 
+constexpr std::size_t ahead = 16;  // rows are fetched so long before they are used
+
+template <class T, class Change>
+void change_rows(std::span<std::byte* const> rows, const std::byte* gradients, std::size_t n, Change change) {
+    for (std::size_t row = 0; row < rows.size(); ++row) {
+        if (row + ahead < rows.size()) __builtin_prefetch(rows[row + ahead], 1);
+        T* __restrict w = reinterpret_cast<T*>(rows[row]);
+        const T* __restrict g = reinterpret_cast<const T*>(gradients) + row * n;
+        for (std::size_t i = 0; i < n; ++i) w[i] = change(w[i], g[i]);
+    }
+}
+
+template <class T>
+void apply_to_floating_rows(const TableSpec& spec, std::span<std::byte* const> rows,
+                            const std::byte* gradients) {
+    const auto rate = static_cast<T>(spec.rates[0]);
+    if (spec.update == Update::add)
+        change_rows<T>(rows, gradients, spec.extent, [](T w, T g) { return w + g; });
+    else
+        change_rows<T>(rows, gradients, spec.extent, [rate](T w, T g) { return w - rate * g; });
+}
+
 template <class B, class A>
 B converted(A a) {
     if constexpr (HalfPrecision<A> && HalfPrecision<B>)
@@ -96,6 +118,24 @@ void apply(const TableSpec& spec, const Target& target, const std::byte* gradien
         apply_floating(spec, target, reinterpret_cast<const float*>(gradients), elements);
     else
         apply_floating(spec, target, reinterpret_cast<const double*>(gradients), elements);
+}
+
+bool keeps_no_state(const TableSpec& spec) {
+    return spec.update == Update::add || spec.update == Update::assign || spec.update == Update::sgd;
+}
+
+void apply_to_rows(const TableSpec& spec, std::span<std::byte* const> rows, const std::byte* gradients) {
+    const bool floating = spec.dtype == Dtype::f32 || spec.dtype == Dtype::f64;
+    if (floating && spec.update != Update::assign) {
+        if (spec.dtype == Dtype::f32)
+            apply_to_floating_rows<float>(spec, rows, gradients);
+        else
+            apply_to_floating_rows<double>(spec, rows, gradients);
+        return;
+    }
+    const std::size_t width = spec.extent * spec.value_bytes();
+    for (std::size_t row = 0; row < rows.size(); ++row)
+        accumulate(spec, rows[row], gradients + row * width, spec.extent);
 }
 
 void accumulate(const TableSpec& spec, std::byte* into, const std::byte* more, std::size_t elements) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <span>
 
 #include "server/spec.hpp"
 
@@ -24,7 +25,10 @@ struct RuleCall {
     std::size_t width = 0;
     std::uint64_t step = 0;
 };
-using RunRule = std::function<void(const RuleCall&)>;
+struct PythonRules {
+    std::function<void(const TableSpec&)> require;  // Refused if the rule of such a table cannot be made
+    std::function<void(const RuleCall&)> run;
+};
 
 /// Arrays of state for each value.
 std::size_t slots_of(const TableSpec& spec);
@@ -32,6 +36,10 @@ std::size_t slots_of(const TableSpec& spec);
 /// A compiled update; gradients have the table's own type. Products are rounded before they are added, so
 /// that the result has the bits that NumPy gives.
 void apply(const TableSpec& spec, const Target& target, const std::byte* gradients, std::size_t elements);
+
+/// The same for many rows of updates that keep no state; their gradients lie one after the other.
+bool keeps_no_state(const TableSpec& spec);
+void apply_to_rows(const TableSpec& spec, std::span<std::byte* const> rows, const std::byte* gradients);
 
 /// into += more; for tables that are assigned, into = more.
 void accumulate(const TableSpec& spec, std::byte* into, const std::byte* more, std::size_t elements);

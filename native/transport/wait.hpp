@@ -26,9 +26,14 @@ struct Patience {
     /// The first of these, in which the caller keeps what it has, above all the interpreter: to hand that
     /// over and to take it back costs more than most waits of ranks that share a core.
     int kept_yields = 0;
+    /// Looks instead of `spins` while no rank that runs on this core is behind: then it is another core that
+    /// is late, and to give this one away would only let ranks run that wait for that, too. 0: nobody asks.
+    int spins_for_other_cores = 0;
 
     /// More ranks than cores is normal: then the rank that we wait for needs our core.
-    static Patience with_more_ranks_than_cores() { return {.spins = 20, .kept_yields = 3}; }
+    static Patience with_more_ranks_than_cores() {
+        return {.spins = 20, .kept_yields = 3, .spins_for_other_cores = 200};
+    }
 
     /// The caller computes meanwhile, and gets what it is given: who is woken from sleep runs at once, who
     /// yields waits until the caller's time slice is over.

@@ -10,6 +10,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from . import server as server
+    from . import train as train
     from .comm.call import premultiplied_sum as premultiplied_sum
     from .comm.communicator import Communicator as Communicator
     from .comm.start import init as init
@@ -52,7 +53,7 @@ _HOME = {
     "register": "interpret.register",
     "verify": "interpret.verify",
 }
-_PARTS = ("server",)  # packages with names of their own
+_PARTS = ("server", "train")  # packages with names of their own
 __all__ = ["__version__", *_HOME, *_PARTS]
 
 

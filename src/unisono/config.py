@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from .errors import ConfigError
@@ -53,6 +53,7 @@ class Settings:
     trace: str | None = None
     inject: tuple[Injection, ...] = ()  # failures to rehearse, of all ranks
     dump: str | None = None  # where to write what this rank did when a call fails
+    model: str | None = None  # a file with a model of the machine, or "off"; None: what the cache has
     verbose: bool = False
     verdicts: str | None = None  # a pipe on which a rank tells its launcher that it is not to blame
     launcher: str = "none"
@@ -84,6 +85,7 @@ def read_settings(
     trace: str | None = None,
     inject: str | None = None,
     dump: str | None = None,
+    model: str | None = None,
     launcher: str | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> Settings:
@@ -91,10 +93,33 @@ def read_settings(
     arguments = {
         "rank": rank, "size": size, "local_rank": local_rank, "rendezvous": rendezvous, "bind": bind, "key": key,
         "job": job, "deadline": deadline, "links": links, "check": check, "ports": ports, "streams": streams,
-        "trace": trace, "inject": inject, "dump": dump, "launcher": launcher,
+        "trace": trace, "inject": inject, "dump": dump, "model": model, "launcher": launcher,
     }  # fmt: skip
     told = _Told(arguments, os.environ if environ is None else environ)
     return told.settings()
+
+
+def read_settings_of_group(*, rank: int, size: int, deadline: float, name: str, is_part: bool) -> Settings:
+    """Of a process group of torch's, which says itself who is in it; where they meet is found out later.
+
+    Failures to rehearse, traces and dumps are of all ranks, not of a part of them.
+    """
+    environ = {key: text for key, text in os.environ.items() if key not in _PLACE - {"UNISONO_VERDICTS"}}
+    if is_part:
+        for key in ("UNISONO_INJECT", "UNISONO_TRACE", "UNISONO_DUMP", "UNISONO_VERBOSE", "UNISONO_VERDICTS"):
+            environ.pop(key, None)
+    settings = read_settings(
+        rank=rank, size=size, rendezvous="127.0.0.1:1", deadline=deadline, launcher="unisono", environ=environ
+    )
+    return replace(settings, rendezvous=None, job=f"{settings.job}/{name}")
+
+
+def read_settings_of_meeting() -> Settings | None:
+    """What `unisono run`, or whoever set our variables, has said to a process that torchrun has said nothing to; only
+    for a meeting of the ranks, which writes and rehearses nothing."""
+    if os.environ.get("MASTER_ADDR") or not os.environ.get("UNISONO_RANK"):
+        return None
+    return replace(read_settings(), trace=None, inject=(), dump=None, verbose=False, verdicts=None)
 
 
 _PLACE = {f"UNISONO_{name}" for name in ("RANK", "SIZE", "LOCAL_RANK", "RENDEZVOUS", "LISTENER", "VERDICTS")}
@@ -144,6 +169,7 @@ class _Told:
             trace=self.text("trace"),
             inject=self.injections(size),
             dump=dump_directory(self.text("dump")),
+            model=self.text("model"),
             verbose=self.choice("verbose", ("0", "1"), "0") == "1",
             verdicts=self.text("verdicts"),
             launcher=source,
@@ -253,9 +279,21 @@ def dump_directory(value: str | None) -> str | None:
     return None if not value or value.lower() == "off" else value
 
 
+def cache_directory() -> Path:
+    """Where to keep what can be made again: of this user, and of unisono only."""
+    named = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(named) if os.path.isabs(named) else Path(os.path.expanduser("~/.cache"))) / "unisono"
+
+
 def peers_directory() -> Path | None:
     """Where the libraries are installed that `unisono bench` compares us with, as UNISONO_PEERS says."""
     return Path(value) if (value := os.environ.get("UNISONO_PEERS")) else None
+
+
+def allocator_is_chosen() -> bool:
+    """Has whoever started this process said how glibc allocates memory, or that something else does?"""
+    named = ("LD_PRELOAD", "GLIBC_TUNABLES", "MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TOP_PAD_")
+    return any(os.environ.get(name) for name in named)
 
 
 def inherited() -> dict[str, str]:

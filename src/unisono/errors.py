@@ -22,6 +22,9 @@ class UnisonoError(Exception):
     sequence: int | None = None
     """The call in which it began, if that was an earlier one."""
 
+    message: int | None = None
+    """Which message from that rank to this one it is about, if it is about one that the two alone exchange."""
+
     epoch: int | None = None
     """Which of the failures of a communicator all ranks have agreed to call so."""
 
@@ -34,13 +37,16 @@ class ScheduleError(UnisonoError):
     """A schedule does not do what its collective promises."""
 
 
-class MismatchError(UnisonoError):
+# What goes wrong while ranks communicate is a RuntimeError, too: programs that use torch.distributed catch that.
+
+
+class MismatchError(UnisonoError, RuntimeError):
     """Ranks called different operations, or the same one with different arguments."""
 
 
-class PeerLost(UnisonoError):
+class PeerLost(UnisonoError, RuntimeError):
     """A peer died or can no longer be reached."""
 
 
-class DeadlineExceeded(UnisonoError):
+class DeadlineExceeded(UnisonoError, RuntimeError):
     """An operation did not complete in the time that it was given."""

@@ -7,6 +7,7 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
+from tests.launcher.processes import complaint
 
 
 def unisono(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -42,6 +43,15 @@ def test_explain_one_algorithm_draws_it() -> None:
     assert "before" in run.stdout
     assert "round 2" in run.stdout
     assert "root 2" in run.stdout
+
+
+def test_explain_measured_runs_what_it_predicts() -> None:
+    run = unisono("explain", "allreduce", "--ranks", "2", "--bytes", "64", "--measured", "--json")
+    assert run.returncode == 0, run.stderr
+    found = json.loads(run.stdout)
+    assert found["collective"] == "allreduce"
+    assert all(candidate["measured"] > 0 and candidate["predicted"] > 0 for candidate in found["candidates"])
+    assert len(found["candidates"]) > 5
 
 
 def test_explain_writes_a_picture(tmp_path: Path) -> None:
@@ -111,9 +121,13 @@ NONSENSE = [
 
 
 @pytest.mark.parametrize(("arguments", "hint"), NONSENSE, ids=lambda x: " ".join(x) if isinstance(x, list) else "")
-def test_nonsense_gets_one_line_and_exit_code_2(arguments: list[str], hint: str) -> None:
+def test_nonsense_gets_one_line_and_exit_code_2(
+    arguments: list[str], hint: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert hint in complaint(arguments, monkeypatch, capfd)
+
+
+@pytest.mark.parametrize("arguments", [["expalin"], ["explain", "allreduce", "--ranks", "0"], ["plan", "--hosts", "0"]])
+def test_nonsense_ends_a_process_with_one_line_and_exit_code_2(arguments: list[str]) -> None:
     run = unisono(*arguments)
-    assert run.returncode == 2
-    assert hint in run.stderr
-    assert len(run.stderr.splitlines()) == 1
-    assert run.stdout == ""
+    assert (run.returncode, run.stdout, len(run.stderr.splitlines())) == (2, "", 1)

@@ -3,6 +3,7 @@
 import pytest
 
 from unisono.cli.units import format_bytes, format_seconds, parse_bandwidth, parse_bytes, parse_seconds
+from unisono.errors import ConfigError
 
 
 @pytest.mark.parametrize(
@@ -11,6 +12,12 @@ from unisono.cli.units import format_bytes, format_seconds, parse_bandwidth, par
 )
 def test_sizes(text: str, count: int) -> None:
     assert parse_bytes(text) == count
+
+
+def test_a_size_that_nothing_has_is_refused() -> None:
+    with pytest.raises(ConfigError, match="the nearest is 1024TiB"):
+        parse_bytes("9999999999999GiB")
+    assert parse_bytes("1024TiB") == 1 << 50
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("30us", 30e-6), ("30µs", 30e-6), ("1.5 ms", 1.5e-3), ("0.1ns", 1e-10)])

@@ -64,10 +64,12 @@ def job(request, tmp_path: Path, monkeypatch):
     monkeypatch.setenv("PYTHONWARNINGS", "error")
     before, mark = set(os.listdir("/dev/shm")), token()
 
-    def run(text: str, meanwhile: Callable[[subprocess.Popen[str]], None] = lambda launcher: None) -> End:
+    def run(
+        text: str, meanwhile: Callable[[subprocess.Popen[str]], None] = lambda launcher: None, grace: float = 10
+    ) -> End:
         script = tmp_path / "script.py"
         script.write_text(PREAMBLE + text)
-        with start("-n", 3, "--grace", 10, script, tmp_path, mark) as launcher:
+        with start("-n", 3, "--grace", grace, script, tmp_path, mark) as launcher:
             try:
                 meanwhile(launcher)
                 out, err = launcher.communicate(timeout=SECONDS)
@@ -207,6 +209,6 @@ def test_a_signal_in_the_middle_of_calls_leaves_nothing(job, to: str, number: si
         time.sleep(0.3)  # into the call; earlier is right as well
         os.kill(pids(job.here)[0] if to == "rank" else launcher.pid, number)
 
-    end = job(BUSY, interrupt)
+    end = job(BUSY, interrupt, grace=1)  # rank 2, which sleeps, is ended after it
     assert end.code == 128 + number
     assert nothing_listens(end.out)

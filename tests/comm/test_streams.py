@@ -132,7 +132,7 @@ def test_every_stream_carries_its_share() -> None:
     watched = [other.dup() for _, other in pairs]
     ends = [[pair[end].detach() for pair in pairs] for end in range(2)]
     executors = [
-        Executor(rank, 2, None, [], [(1 - rank, descriptor) for descriptor in ends[rank]], [], ranks_on_host=2)
+        Executor(rank, 2, None, [], [(1 - rank, descriptor) for descriptor in ends[rank]], [], ranks_on_machine=2)
         for rank in range(2)
     ]
     ranks = [Communicator(executor, rank=rank, size=2, deadline=20) for rank, executor in enumerate(executors)]
@@ -165,6 +165,7 @@ lines = [line.split() for line in pathlib.Path("/proc/net/tcp").read_text().spli
 connected = {f"socket:[{line[9]}]" for line in lines if line[3] == "01"}
 descriptors = [os.path.realpath(f"/proc/self/fd/{name}") for name in os.listdir("/proc/self/fd")]
 print("sockets:", sum(pathlib.Path(x).name in connected for x in descriptors))
+comm.barrier()  # before one closes what the other still has to count
 comm.close()
 """
 

@@ -65,6 +65,31 @@ def test_an_average_of_integers_rounds_towards_zero_after_the_sum_has_wrapped() 
         assert world.run(average) == [([-3, 3, 0, 0], [-28])] * 2  # 200 is -56 in 8 bits
 
 
+@pytest.mark.parametrize("links", LINKS)
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_an_average_has_the_bits_of_the_sum_divided_by_every_algorithm(ranks: int, links: str) -> None:
+    """Wherever it is divided: by who sums, or by each rank in the end; in place, and in several pieces."""
+    xs = [np.random.default_rng(rank).standard_normal(70_002).astype(np.float32) for rank in range(ranks)]
+    root = ranks - 1
+
+    def averages(comm: Communicator, call: str, name: str) -> Any:
+        x, arguments = xs[comm.rank].copy(), (root,) if call == "reduce" else ()
+        total = getattr(comm, call)(xs[comm.rank], *arguments, algorithm=name)
+        average = getattr(comm, call)(x, *arguments, op="avg", algorithm=name)
+        assert (x == xs[comm.rank]).all()
+        if call == "allreduce":
+            comm.allreduce(x, "avg", out=x, algorithm=name)
+            assert x.tobytes() == average.tobytes()
+        return total, average
+
+    with World(ranks, links) as world:
+        for call in ("allreduce", "reduce", "reduce_scatter"):
+            for name in names(call):
+                for total, average in world.run(lambda comm, call=call, name=name: averages(comm, call, name)):
+                    right = None if total is None else (total / np.float32(ranks)).tobytes()
+                    assert (None if average is None else average.tobytes()) == right, (call, name)
+
+
 def test_an_average_up_to_each_rank_is_of_so_many() -> None:
     with World(4) as world:
         assert world.run(lambda comm: comm.scan([float(comm.rank)], "avg")) == [[0.0], [0.5], [1.0], [1.5]]

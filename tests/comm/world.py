@@ -47,7 +47,7 @@ def executors(p: int, links: str, inboxes: list[Inbox], streams: int = 1) -> lis
             [(peer, inboxes[peer].descriptor()) for peer in range(p) if peer != rank and (rank, peer) not in sockets],
             [(peer, descriptor) for peer in range(p) for descriptor in sockets.get((rank, peer), [])],
             [(peer, os.getpid()) for peer in range(p) if peer != rank and (rank, peer) not in sockets],
-            ranks_on_host=p,
+            ranks_on_machine=p,
         )
         for rank in range(p)
     ]

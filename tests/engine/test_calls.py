@@ -42,7 +42,7 @@ CALLS: dict[str, Callable[[Communicator], dict[str, Any]]] = {
 
 
 def test_every_call_of_a_communicator_has_an_asynchronous_one() -> None:
-    no_calls = {"start", "close", "stats", "empty", "shrink", "split", "duplicate"}
+    no_calls = {"start", "close", "stats", "empty", "shrink", "split", "duplicate", "explain"}
     methods = {name for name, _ in inspect.getmembers(Communicator, callable) if not name.startswith("_")} - no_calls
     calls = {name for name in methods if not name.endswith("_async")}
     assert methods - calls == {f"{name}_async" for name in calls}
@@ -218,6 +218,72 @@ def test_another_order_on_another_rank_names_the_first_divergent_push(how: str, 
     if how == "same_shapes":
         assert "weights" in text
         assert "bias" in text
+
+
+def line_of(marker: str) -> str:
+    with open(__file__) as source:
+        return f"{HERE}:{next(i for i, line in enumerate(source, 1) if line.rstrip().endswith(f'# {marker}'))}"
+
+
+@pytest.mark.parametrize("links", ["auto", "tcp"])
+@pytest.mark.parametrize("differs", ["size", "name"])
+def test_a_send_and_a_receive_that_differ_are_told_with_both_lines(differs: str, links: str) -> None:
+    def rank(comm: Communicator) -> str:
+        with Engine(2) as engine:
+            for size, name in ((8, "x"), (4, "y")) if comm.rank == 0 else ((4, "y"), (8, "x")):
+                data, name = (np.ones(size), "z") if differs == "size" else (np.ones(8), name)
+                if comm.rank == 0:
+                    comm.send_async(data, 1, engine=engine, name=name)  # who sends
+                else:
+                    comm.recv_async(0, out=data, engine=engine, name=name)  # who receives
+            comm.barrier_async(engine=engine)
+            with pytest.raises(MismatchError) as caught:
+                engine.wait(deadline=20)
+        return str(caught.value)
+
+    with World.joined(2, links) as world:
+        one, other = world.run(rank)
+    assert one == other
+    sends, receives = one.split(", but ")
+    bytes_sent, bytes_received = (64, 32) if differs == "size" else (64, 64)
+    assert f"rank 0 makes send to rank 1 of {bytes_sent} bytes of float64" in sends
+    assert line_of("who sends") in sends
+    assert f"rank 1 makes recv from rank 0 of {bytes_received} bytes of float64" in receives
+    assert line_of("who receives") in receives
+    if differs == "name":
+        assert "for x" in sends
+        assert "for y" in receives
+
+
+@pytest.mark.parametrize("links", ["auto", "staged", "tcp"])
+@pytest.mark.parametrize("size", [8, 1_000_000])
+def test_a_send_among_collectives_in_another_order_names_the_first_divergent_push(size: int, links: str) -> None:
+    def rank(comm: Communicator) -> tuple[str, float]:
+        x, y = np.ones(size), np.ones(size)
+        with Engine(2) as engine:
+            comm.barrier_async(engine=engine)
+            if comm.rank == 0:
+                comm.send_async(y, 1, engine=engine, read=[engine.tag(y)])  # push of the send
+                comm.allreduce_async(x, engine=engine, read=[engine.tag(x)])
+            else:
+                comm.allreduce_async(x, engine=engine, read=[engine.tag(x)])  # push of the allreduce
+                comm.recv_async(0, out=y, engine=engine, mutate=[engine.tag(y)])
+            comm.barrier_async(engine=engine)
+            with pytest.raises(MismatchError) as caught:
+                engine.wait(deadline=20)
+            engine.restore(comm, x, y)
+            return str(caught.value), float(comm.allreduce_async([1.5], engine=engine).wait(20)[0])
+
+    with World.joined(2, links) as world:
+        one, other = world.run(rank)
+    assert one == other
+    text, after = one
+    assert after == 3.0
+    zero_makes, one_makes = text.split(", but ")
+    assert "rank 0 makes send to rank 1" in zero_makes
+    assert line_of("push of the send") in zero_makes
+    assert "rank 1 makes call 1, allreduce" in one_makes
+    assert line_of("push of the allreduce") in one_makes
 
 
 def test_names_of_operations_stand_for_those_of_variables() -> None:

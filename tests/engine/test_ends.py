@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -63,24 +64,34 @@ def test_a_forked_child_is_refused_and_the_parent_goes_on() -> None:
     program = """
 from unisono.errors import ConfigError
 A = engine.variable("A")
-pending = engine.push(lambda: time.sleep(0.1), mutate=[A])
+kept = []
+later = engine.push_async(kept.append)
+while not kept: pass
+over = engine.push(lambda: "over")
+over.wait()
+run = lambda: time.sleep(0.1)
+pending = engine.push(run, mutate=[A])
 refused = 0
 child = os.fork()
 if child == 0:
     for use in (lambda: engine.push(lambda: None), lambda: engine.variable(), pending.wait, engine.wait,
-                lambda: engine.wait(A), engine.graph):
+                lambda: engine.wait(A), engine.graph, pending.done, pending.cancel, pending.exception,
+                lambda: engine.outstanding, A.delete, lambda: engine.lane("l", width=1), lambda: engine.tag(run),
+                lambda: kept[0]()):
         try:
             use()
         except ConfigError as error:
             refused += "forked" in str(error)
+    refused += over.done() and "of another process" in repr(engine)
     engine.close()
     sys.exit(refused)
 _, status = os.waitpid(child, 0)
 pending.wait()
+kept.pop()()
 print(os.waitstatus_to_exitcode(status), engine.push(lambda: "goes on", mutate=[A]).wait())
 """
     done = run(program)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "6 goes on\n", "")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "15 goes on\n", "")
 
 
 def test_an_engine_of_the_childs_own_works() -> None:
@@ -93,3 +104,43 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
     done = run(program)
     assert (done.returncode, done.stdout, done.stderr) == (0, "7\n", "")
+
+
+FORKS = {
+    "returns": ("", 0),
+    "exits": ("if child == 0: sys.exit(3)", 3),
+    "raises": ("if child == 0: 1 / 0", 1),
+    "uses an engine of its own": ("if child == 0: own = Engine(1); os._exit(own.push(lambda: 5).wait())", 5),
+}
+
+
+@pytest.mark.parametrize("how", FORKS)
+def test_a_child_that_is_forked_inside_of_an_operation_runs_nothing_else(how: str) -> None:
+    what, status = FORKS[how]
+    program = f"""
+read, write = os.pipe()
+single = Engine(1)
+def fork():
+    child = os.fork()
+    {what or "pass"}
+    return child
+forking = single.push(fork)
+for i in range(5):
+    single.push(lambda: os.write(write, b"%d " % os.getpid()))
+child = forking.wait()
+single.wait()
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+os.close(write)
+print(set(os.read(read, 1000).split()) == {{b"%d" % os.getpid()}})
+"""
+    done = run(program)
+    assert (done.returncode, done.stdout) == (0, f"{status}\nTrue\n")
+    assert ("ZeroDivisionError" in done.stderr) == (how == "raises")
+
+
+def test_engines_have_five_seconds_together_at_the_end() -> None:
+    began = time.monotonic()
+    done = run("engines = [Engine(1) for _ in range(4)]; [e.push(lambda: time.sleep(1000)) for e in engines]\\n"
+               "time.sleep(0.05)")  # fmt: skip
+    assert done.returncode == 0
+    assert time.monotonic() - began < 15

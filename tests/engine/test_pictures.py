@@ -1,5 +1,6 @@
 """What an engine shows of itself."""
 
+import gc
 import json
 import threading
 import time
@@ -7,9 +8,10 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
+from tests.engine.bodies import Gate
 
-from unisono.engine import Engine
-from unisono.engine.dependencies import ACCUMULATE, MUTATE, READ, Entry, Touch, dependencies
+from unisono.engine import Completion, Engine, SerialEngine, nothing
+from unisono.engine.dependencies import ACCUMULATE, MUTATE, READ, STATES, Entry, Touch, dependencies
 from unisono.errors import ConfigError
 
 HERE = "test_pictures.py"
@@ -90,18 +92,99 @@ def test_the_report_names_the_critical_path_and_the_parallelism() -> None:
     with Engine(2, log=True) as engine:
         A, B = engine.variable("A"), engine.variable("B")
         for i in range(4):
-            engine.push(lambda: time.sleep(0.02), mutate=[A], name=f"long {i}")
-            engine.push(lambda: time.sleep(0.005), mutate=[B], name=f"short {i}")
+            engine.push(lambda: time.sleep(0.1), mutate=[A], name=f"long {i}")
+            engine.push(lambda: time.sleep(0.01), mutate=[B], name=f"short {i}")
         engine.wait(deadline=20)
         report = engine.report()
     assert [each.name for each in report.critical_path] == [f"long {i}" for i in range(4)]
-    assert 0.08 <= report.critical <= report.elapsed < 1
-    assert report.work >= 0.1
+    assert 0.4 <= report.critical <= report.elapsed < 20
+    assert report.work >= 0.44
     assert 1.0 < report.possible < 2.0
     assert "parallelism" in str(report)
     assert f"long 3, pushed at {__file__}" in str(report)
 
 
+def test_the_serial_engine_shows_the_same(tmp_path: Path) -> None:
+    with SerialEngine(log=True) as engine:
+        A, B = engine.variable("A"), engine.variable("B")
+        kept: list[Completion] = []
+        engine.push_async(kept.append, mutate=[A], name="first")
+        engine.push(lambda: time.sleep(0.01), read=[A], mutate=[B], name="second")
+        graph = engine.graph()
+        assert [(each.name, each.state) for each in graph.entries] == [("first", 2), ("second", 0)]
+        assert [(edge.before, edge.after, edge.variable) for edge in graph.edges] == [(1, 2, "A")]
+        kept.pop()()
+        engine.wait(B)
+        assert engine.graph().entries == []
+        engine.trace(tmp_path / "trace.json")
+        report = engine.report()
+    events = json.loads((tmp_path / "trace.json").read_text())
+    assert [event["name"] for event in events if event["ph"] == "X"] == ["first", "second"]
+    assert [each.name for each in report.critical_path] == ["first", "second"]
+    assert report.critical >= 0.01
+
+
 def test_only_an_engine_that_keeps_a_log_can_tell() -> None:
-    with Engine(1) as engine, pytest.raises(ConfigError, match="log=True"):
-        engine.report()
+    for kind in (Engine, SerialEngine):
+        with kind(1) as engine, pytest.raises(ConfigError, match="log=True"):
+            engine.report()
+
+
+@pytest.mark.parametrize("how", ["lane", "accumulate"])
+def test_the_critical_path_goes_through_lanes_and_turns(how: str) -> None:
+    with Engine(4, log=True) as engine:
+        options = {"lane": engine.lane("one", width=1)} if how == "lane" else {"accumulate": [engine.variable("A")]}
+        for i in range(5):
+            engine.push(lambda: time.sleep(0.01), name=f"number {i}", **options)
+        engine.wait(deadline=20)
+        report = engine.report()
+    assert len(report.critical_path) == 5
+    assert report.possible == pytest.approx(1.0)
+
+
+def test_those_that_a_wide_lane_takes_at_once_are_not_one_after_the_other() -> None:
+    with Engine(4, log=True) as engine:
+        lane = engine.lane("two", width=2)
+        for _ in range(6):
+            engine.push(lambda: time.sleep(0.02), lane=lane)
+        engine.wait(deadline=20)
+        report = engine.report()
+    assert len(report.critical_path) == 3
+
+
+def test_a_history_says_what_only_waits() -> None:
+    entered, go = threading.Event(), threading.Event()
+    with Engine(1, log=True) as engine:
+        A = engine.variable("A")
+        engine.push(lambda: (entered.set(), go.wait(20)), mutate=[A])
+        assert entered.wait(20)
+        engine.push(lambda: None, mutate=[A])
+        engine.push(lambda: None)
+        assert [STATES[each.state] for each in engine.history()] == ["runs", "waits", "may run"]
+        go.set()
+
+
+def test_a_history_may_collect_garbage_that_pushes() -> None:
+    class Garbage:
+        def __init__(self) -> None:
+            self.me = self
+
+        def __del__(self) -> None:
+            engine.push(nothing)
+
+    with Engine(1, log=True) as engine:
+        for _ in range(5000):
+            engine.push(nothing)
+        for _ in range(5):
+            for _ in range(50):
+                Garbage()
+            assert len(engine.history()) >= 5000
+        gc.collect()
+
+
+def test_names_may_have_characters_that_xml_has_not() -> None:
+    gate = Gate()
+    with Engine(1) as engine:
+        engine.push(gate, mutate=[engine.variable("v\x02")], name='evil\x01<&"\n]]>')
+        ElementTree.fromstring(engine.graph().svg())
+        gate.open()

@@ -13,7 +13,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     Script script({data, size});
     const Frame due{script.number<std::uint64_t>(), script.number<std::uint64_t>(),
                     script.number<std::uint64_t>()};
-    const Route route{script.number<std::int32_t>(), script.number<std::int32_t>()};
+    const Route route{script.number<std::int32_t>(), script.number<std::int32_t>(), 0};
     std::array<std::byte, sizeof(Frame)> arrived{};
     std::memcpy(arrived.data(), &due, sizeof(Frame));
     bool same = true;

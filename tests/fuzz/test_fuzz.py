@@ -14,7 +14,7 @@ NAMES = sorted(path.name.removesuffix("_fuzz.cpp") for path in HERE.glob("*_fuzz
 
 
 def test_there_are_fuzzers_and_each_has_a_corpus() -> None:
-    assert NAMES == ["frame", "program", "run", "shared_program"]
+    assert NAMES == ["frame", "program", "run", "server", "shared_program"]
     assert sorted(path.name for path in (HERE / "corpus").iterdir()) == NAMES
 
 

@@ -21,7 +21,8 @@ class Rank:
     stages_input: bool
     stages_output: bool
     windows: int
-    memory: dict[tuple[int, int, int], int] = field(default_factory=dict)  # area or stage, window, number
+    turns: int  # places in the stage, which windows use in turn
+    memory: dict[tuple[int, int, int], int] = field(default_factory=dict)  # area or stage, window or turn, number
     progress: int = 0
     returned: bool = False
 
@@ -58,8 +59,9 @@ class Machine:
             for kind, *columns in rank.program.rows.tolist():
                 if kind == Kind.WAIT:
                     peer, step, when, _ = columns
-                    awaited = window * self.ranks[peer].program.steps + step
-                    while self.holds(rank, when) and self.ranks[peer].progress < awaited:
+                    of = window if self.is_about_lent_memory(rank, when) else window + 1 - rank.turns
+                    awaited = of * self.ranks[peer].program.steps + step
+                    while self.holds(rank, when) and of >= 0 and self.ranks[peer].progress < awaited:
                         yield False
                 elif kind == Kind.SIGNAL:
                     if self.holds(rank, columns[1]):
@@ -72,14 +74,15 @@ class Machine:
             if place[0] == Area.IN and not rank.in_place:
                 rank.memory[place] = GARBAGE
 
-    def holds(self, rank: Rank, when: int) -> bool:
-        again = rank.windows > 1
+    def is_about_lent_memory(self, rank: Rank, when: int) -> bool:
         return (
             when == When.ALWAYS
-            or (when == When.INPUT_LENT and (again or not rank.stages_input))
-            or (when == When.OUTPUT_LENT and (again or not rank.stages_output))
-            or (when == When.REUSED and again)
+            or (when == When.INPUT_LENT and not rank.stages_input)
+            or (when == When.OUTPUT_LENT and not rank.stages_output)
         )
+
+    def holds(self, rank: Rank, when: int) -> bool:
+        return self.is_about_lent_memory(rank, when) or rank.windows > 1
 
     def move(self, rank: Rank, kind: int, columns: list[int], window: int) -> None:
         program = rank.program
@@ -96,10 +99,10 @@ class Machine:
         _, area, block, entry = program.places[columns[0]].tolist()
         own = self.own(rank, area, block, window, program)
         if kind == Kind.PUBLISH and rank.stages_input:
-            rank.memory[STAGE, 0, entry] = rank.memory[own]
+            rank.memory[STAGE, window % rank.turns, entry] = rank.memory[own]
         if kind == Kind.FETCH and rank.stages_output:
             producer, _, _, entry = program.places[columns[2]].tolist()
-            rank.memory[own] = self.ranks[producer].memory[STAGE, 0, entry]
+            rank.memory[own] = self.ranks[producer].memory[STAGE, window % rank.turns, entry]
 
     def is_fetched(self, rank: Rank, reference: int) -> bool:
         """Does another rank take this from the shelf?"""
@@ -125,7 +128,7 @@ class Machine:
             or (area == Area.OUT and owner.stages_output and entry >= 0)
         )
         if staged:
-            return owner, (STAGE, 0, entry)
+            return owner, (STAGE, window % rank.turns, entry)
         return owner, self.own(owner, area, block, window, rank.program)
 
     def own(self, owner: Rank, area: int, block: int, window: int, program: SharedProgram) -> tuple[int, int, int]:

@@ -20,7 +20,7 @@ CATALOGUE = [a for a in algorithms() if a.name != "dedicated_servers"]
 def run_at_random(schedule: Schedule, seed: int) -> None:
     chance = random.Random(seed)
     p, blocks, collective = schedule.p, schedule.blocks, schedule.collective
-    windows = chance.choice((1, 1, 2, 3))
+    windows, turns = chance.choice((1, 1, 2, 3, 5)), chance.choice((1, 2, 3))
     may_be_in_place = collective.blocks is None
     programs = share_all(schedule)
     place = Place(p, np.arange(p).reshape(-1, 1), np.arange(blocks), schedule.root, schedule.workers)
@@ -31,7 +31,7 @@ def run_at_random(schedule: Schedule, seed: int) -> None:
     ranks = []
     for r in range(p):
         in_place = may_be_in_place and chance.random() < 0.5 and bool((low[r] < high[r]).all())
-        rank = Rank(programs[r], in_place, chance.random() < 0.5, chance.random() < 0.5, windows)
+        rank = Rank(programs[r], in_place, chance.random() < 0.5, chance.random() < 0.5, windows, turns)
         for w in range(windows):
             for b in np.flatnonzero(before[r]).tolist():
                 rank.memory[int(Area.OUT if in_place else Area.IN), w, b] = int(values[w, r, b])
@@ -66,6 +66,20 @@ def test_a_direct_allreduce_combines_once_and_synchronises_twice() -> None:
     assert kinds("direct", 4) == [signal, *3 * [wait], combine, signal, *3 * [wait]]
 
 
+def test_what_is_summed_of_all_ranks_at_once_is_known() -> None:
+    for p in (2, 3, 4):
+        assert share(find("allreduce", "direct").schedule(p), 0).sums_at_once
+        assert share(find("reduce_scatter", "direct").schedule(p), 0).sums_at_once
+        assert not share(find("reduce", "flat").schedule(p), 0).sums_at_once, "only the root divides"
+    assert not share(find("allreduce", "ring").schedule(3), 0).sums_at_once
+
+
 def test_an_exchange_synchronises_once() -> None:
     wait, signal, combine = Kind.WAIT, Kind.SIGNAL, Kind.COMBINE
     assert kinds("exchange", 4) == [combine, signal, *3 * [wait], combine]
+
+
+def test_what_its_maker_has_passed_on_is_kept_only_if_somebody_reads_it() -> None:
+    for p in (2, 3, 4):
+        assert share(find("reduce", "direct").schedule(p), 1).slots == [0] * p, "the sum goes to the root"
+    assert share(find("allreduce", "exchange").schedule(3), 0).slots == [1, 1, 1], "the others read it"

@@ -64,7 +64,7 @@ def processes_with(text: str) -> list[int]:
     return [pid for pid in found if pid != os.getpid()]
 
 
-def eventually(condition: Callable[[], bool], seconds: float = 5.0) -> bool:
+def eventually(condition: Callable[[], bool], seconds: float = 30.0) -> bool:
     end = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > end:

@@ -115,7 +115,7 @@ def test_a_killed_rank_is_named_and_the_others_are_ended() -> None:
     begin = time.monotonic()
     with pytest.raises(PeerLost, match=r"rank 1 \(pid \d+\) was killed by SIGKILL before it returned from kill_rank_1"):
         unisono.launch(on_ranks.kill_rank_1, 3)
-    assert 4.5 < time.monotonic() - begin < 9  # rank 2 had its grace
+    assert 4.5 < time.monotonic() - begin < 30  # rank 2 had its grace
 
 
 @pytest.mark.parametrize(("code", "words"), [(3, "SystemExit: 3"), (0, "SystemExit: 0")])
@@ -148,7 +148,7 @@ def test_time_runs_out_and_each_rank_says_where_it_was(tmp_path: Path) -> None:
     begin = time.monotonic()
     with pytest.raises(DeadlineExceeded, match=r"sleep_for_ever\(\): ranks 0, 1 still ran after 2 s") as caught:
         unisono.launch(on_ranks.sleep_for_ever, 2, tmp_path, timeout=2)
-    assert time.monotonic() - begin < 5
+    assert time.monotonic() - begin < 30
     assert sum("in sleep_for_ever" in note for note in caught.value.__notes__) == 2
 
 
@@ -180,8 +180,8 @@ def test_no_process_survives_an_interrupted_or_killed_caller(tmp_path: Path, num
     ) as process:
         assert eventually(lambda: (tmp_path / "0").exists() and (tmp_path / "1").exists(), 20)
         process.send_signal(number)
-        assert process.wait(5) == -number
-    assert eventually(lambda: processes_with(mark) == [], 2)
+        assert process.wait(30) == -number
+    assert eventually(lambda: processes_with(mark) == [])
 
 
 def test_a_keyboard_interrupt_kills_the_ranks_at_once(tmp_path: Path) -> None:

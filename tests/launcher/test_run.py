@@ -374,7 +374,7 @@ while True: time.sleep(1)
     assert [line.partition("did not end: ")[2] for line in done.stderr.splitlines()[1:]] == ["SIGTERM", "SIGKILL"]
     assert "ranks 1, 2 did not end: SIGTERM" in done.stderr
     assert "rank 2 did not end: SIGKILL" in done.stderr
-    assert 2.5 < took < 20
+    assert 2.5 < took < 30
     assert processes_with(mark) == []
 
 
@@ -411,7 +411,7 @@ def waiting(script, tmp_path: Path):
 def test_a_signal_to_the_launcher_leaves_nothing_behind(waiting, number: signal.Signals) -> None:
     assert len(processes_with(waiting.mark)) == 7
     waiting.send_signal(number)
-    _, err = waiting.communicate(timeout=10)
+    _, err = waiting.communicate(timeout=30)
     assert waiting.returncode == 128 + number
     assert err.count("KeyboardInterrupt") >= 3  # every rank got its SIGINT
     assert "failed" not in err  # we were told to end: no rank is to blame
@@ -434,8 +434,8 @@ time.sleep(100)
         assert process.poll() is None
         begin = time.monotonic()
         process.send_signal(signal.SIGINT)
-        assert process.wait(10) == 130
-        assert time.monotonic() - begin < 2
+        assert process.wait(30) == 130
+        assert time.monotonic() - begin < 20
     assert processes_with(mark) == []
 
 
@@ -451,7 +451,7 @@ except KeyboardInterrupt:
     with start("-n", 2, script(text), tmp_path) as process:
         assert eventually(lambda: (tmp_path / "0").exists() and (tmp_path / "1").exists(), 20)
         process.send_signal(signal.SIGINT)
-        out, _ = process.communicate(timeout=10)
+        out, _ = process.communicate(timeout=30)
         assert process.returncode == 0
         assert sorted(out.splitlines()) == ["[0] saved", "[1] saved"]
 
@@ -510,7 +510,7 @@ def test_an_interrupted_rank_is_named_by_the_others_and_blamed_by_the_launcher(b
 def test_nothing_survives_a_launcher_that_is_killed(waiting) -> None:
     waiting.kill()
     waiting.wait()
-    assert eventually(lambda: processes_with(waiting.mark) == [], 2)
+    assert eventually(lambda: processes_with(waiting.mark) == [])
 
 
 def test_no_rank_survives_even_if_the_guardian_is_killed_too(waiting) -> None:
@@ -520,7 +520,7 @@ def test_no_rank_survives_even_if_the_guardian_is_killed_too(waiting) -> None:
     ranks = [pid for pid in map(int, children) if pid != guardian]
     waiting.kill()
     waiting.wait()
-    assert eventually(lambda: not any(pid in processes_with(waiting.mark) for pid in ranks), 2)
+    assert eventually(lambda: not any(pid in processes_with(waiting.mark) for pid in ranks))
     for pid in processes_with(waiting.mark):  # the ranks' children: nobody was left to end them
         os.kill(pid, signal.SIGKILL)
 

@@ -7,10 +7,10 @@ import pytest
 
 from unisono.errors import ConfigError
 from unisono.interpret.machine import Link
-from unisono.plan import plan
+from unisono.plan import Job, Plan, plan
 from unisono.plan.advice import advise
 from unisono.plan.forecast import Step, step_time
-from unisono.plan.job import Job
+from unisono.plan.strategies import Exchange
 
 ALPHA, BETA, GAMMA = 1e-5, 1e-9, 1e-10
 N = 1_600_000_000
@@ -60,7 +60,7 @@ def test_overlap_hides_the_shorter_stage_but_for_one_bucket() -> None:
     backward, forward = 0.4, 0.1
     assert isclose(step_time(job, 0.02, overlapped=True), forward + backward + 0.02)
     assert isclose(step_time(job, 0.3, overlapped=True), forward + backward / 4 + 4 * 0.3)
-    for hosts in (2, 8, 64):
+    for hosts in (2, 8, 16):
         for name in plan(job, [hosts]).strategies:
             assert step(name, hosts, job, overlapped=True).time < step(name, hosts, job).time
 
@@ -97,13 +97,51 @@ def test_slow_computation_is_named_and_adding_hosts_pays() -> None:
     assert advice.breaks_even is None
 
 
+def test_machines_stop_paying_where_none_beyond_pays() -> None:
+    """The second host adds less than half, those after it a little more than half."""
+    job = Job(500_000_000, 1.0, Link(1e-6, 0.8e-9), 0.0, buckets=1)
+    found = plan(job, [1, 2, 3, 4, 48, 64])
+    assert found.best(2).rate - 1 < 0.5 < found.best(3).rate - found.best(2).rate
+    advice = advise(found)
+    assert (advice.stops_paying, advice.pays_from) == (None, 2)
+
+
+@pytest.mark.parametrize(
+    ("rates", "stops", "pays_from"),
+    [
+        ({1: 1.0, 2: 1.9, 4: 3.0, 8: 3.1, 16: 3.2}, 4, None),
+        ({1: 1.0, 2: 1.1, 4: 3.0, 8: 3.1, 16: 2.0}, 4, None),
+        ({1: 1.0, 2: 1.1, 4: 1.2, 8: 1.3}, 1, None),
+        ({1: 1.0, 2: 1.9, 4: 2.0, 8: 6.0}, None, 4),
+        ({1: 1.0, 2: 1.9, 4: 3.4}, None, None),
+        ({1: 1.0}, None, None),
+    ],
+)
+def test_what_is_said_of_all_that_follow_holds_for_all_that_follow(rates: dict, stops: int, pays_from: int) -> None:
+    steps = [Step("ring", hosts, True, Exchange(0, 0, 0, 0, hosts), 0.5, hosts / rate) for hosts, rate in rates.items()]
+    advice = advise(Plan(JOB, tuple(rates), tuple(steps), steps[0]))
+    assert (advice.stops_paying, advice.pays_from) == (stops, pays_from)
+
+
+def test_numbers_without_one_are_compared_with_one_host() -> None:
+    advice = advise(plan(Job(4_000_000_000, 0.3), [4]))
+    assert (advice.stops_paying, advice.breaks_even) == (1, -1)
+    assert advice.most.hosts == 1
+    assert advise(plan(replace(JOB, nbytes=1_000_000), [4])).stops_paying is None
+
+
+def test_a_lone_host_with_several_ranks_has_them_to_wait_for() -> None:
+    lone = plan(replace(JOB, per_host=8), [2]).lone
+    assert lone.time > JOB.compute
+
+
 def test_a_start_up_that_grows_with_hosts_ends_the_gain() -> None:
     """A ring never comes beyond the batch that it adds every 2α."""
     job = Job(1_000_000, 0.01, Link(20e-3, 1e-10), 0.0, buckets=1)
-    found = plan(job, [1, 2, 4, 8, 16, 32, 64, 128])
+    found = plan(job, [1, 4, 32])
     rings = found.of("ring", overlapped=False)
-    assert isclose(rings[-1].time, 0.01 + 2 * 127 * 20e-3 + 2 * 127 / 128 * 1e6 * 1e-10, rel_tol=1e-6)
-    assert rings[-1].rate == pytest.approx(1 / 40e-3, rel=0.02)
+    assert isclose(rings[-1].time, 0.01 + 2 * 31 * 20e-3 + 2 * 31 / 32 * 1e6 * 1e-10, rel_tol=1e-6)
+    assert rings[-1].rate == pytest.approx(1 / 40e-3, rel=0.03)
     assert advise(found).bottleneck == "starting messages (α)"
 
 

@@ -21,10 +21,10 @@ every_algorithm = pytest.mark.parametrize("algorithm", BUILT_IN, ids=lambda x: f
 
 ASKED_FOR = {
     "broadcast": {"flat", "mst", "ring", "recursive_doubling", "pipelined_chain"},
-    "reduce": {"flat", "mst", "ring", "recursive_halving"},
+    "reduce": {"flat", "direct", "mst", "ring", "recursive_halving"},
     "scatter": {"flat", "mst"},
     "gather": {"flat", "mst"},
-    "allgather": {"mst", "ring", "recursive_doubling", "bruck", "direct"},
+    "allgather": {"flat", "mst", "ring", "recursive_doubling", "bruck", "direct"},
     "reduce_scatter": {"mst", "ring", "recursive_halving", "circulant", "direct"},
     "allreduce": {
         *("flat", "mst", "exchange", "direct", "ring", "recursive_doubling", "halving_doubling", "circulant"),
@@ -36,7 +36,7 @@ ASKED_FOR = {
     "scan": {"recursive_doubling"},
 }
 IN_RANK_ORDER = {
-    "reduce": {"flat", "mst"},
+    "reduce": {"flat", "direct", "mst"},
     "reduce_scatter": {"mst", "direct"},
     "allreduce": {
         *("flat", "mst", "exchange", "direct", "recursive_doubling", "weighted"),

@@ -3,15 +3,16 @@
 import os
 import signal
 import socket
+import stat
 import sys
 import time
 from pathlib import Path
 
 import numpy as np
-import pytest
+from raising import raises
 
-from unisono.errors import DeadlineExceeded, MismatchError, PeerLost
-from unisono.server import ParameterServers, asynchronous, bsp, connect, ssp
+from unisono.errors import ConfigError, DeadlineExceeded, MismatchError, PeerLost
+from unisono.server import ParameterServers, asynchronous, bsp, connect, essp, ssp
 
 SHAPE = (100_000,)
 
@@ -50,10 +51,10 @@ def kill_server(servers: ParameterServers, which: str) -> None:
             table.clock()
             table.pull()
 
-    with pytest.raises(PeerLost, match="server") as heard:
+    with raises(PeerLost, match="server") as heard:
         work()
     print(f"heard: {heard.value}", flush=True)
-    with pytest.raises(PeerLost):
+    with raises(PeerLost):
         servers.status()
     print("and again", flush=True)
     sys.exit(7)
@@ -73,31 +74,132 @@ def deadline(servers: ParameterServers, _: str) -> None:
     table.clock()
     out = np.zeros(SHAPE, np.float32)
     says = "waited 0.5 s in pull of table 'slow one'; the slowest: worker 1 at clock 1"
-    with pytest.raises(DeadlineExceeded, match=says):
+    with raises(DeadlineExceeded, match=says):
         table.pull(out, deadline=0.5)
     assert (table.pull() == servers.size - 1).all()
     assert (out == 0).all()
+    assert table.reads.waited[1] > 1e9
+    assert "s for worker 1" in servers.report()
+    assert any(who == servers.rank and whom == 1 and time > 1 for who, whom, time in servers.status()["waits"])
     print("named", flush=True)
+
+
+def stopped(servers: ParameterServers, _: str) -> None:
+    """A server that does not answer is what is awaited, and no worker."""
+    table = servers.table("w", SHAPE, consistency=asynchronous)
+    clocked = servers.table("c", SHAPE, consistency=bsp)
+    pid = server_pids()[1]
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        for call in (lambda: table.push(np.ones(SHAPE), deadline=0.3), lambda: table.pull(deadline=0.3)):
+            with raises(DeadlineExceeded, match=r"of table 'w'; server 1 does not answer$"):
+                call()
+        with raises(DeadlineExceeded, match=r"in snapshot; server 1 has not done its part$"):
+            servers.snapshot(sys.argv[3], deadline=0.3)
+        clocked.push(np.ones(SHAPE))
+        with raises(DeadlineExceeded, match=r"clock of table 'c'; server 1 does not answer$"):
+            clocked.clock(deadline=0.3)
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    clocked.clock()
+    assert (clocked.pull() == 1).all()
+    assert (table.pull() == 1).all()
+    print("named", flush=True)
+
+
+def waits_again(servers: ParameterServers, _: str) -> None:
+    """Who waits again for what a deadline has ended gets it, and nothing else."""
+    table = servers.table("w", 8, init=5.0)
+    table.push(np.ones(8))
+    if servers.rank:
+        time.sleep(1.5)
+        table.clock()
+        table.clock()
+        return
+    table.clock()
+    out = np.full(8, -77, np.float32)
+    handle = table.pull_async(out)
+    for wait in (lambda: handle.wait(0.2), lambda: table.clock(deadline=0.2)):
+        with raises(DeadlineExceeded, match="worker 1 at clock 0"):
+            wait()
+        assert not handle.done
+    assert handle.wait() is out
+    assert handle.done
+    assert (out == 5 + servers.size).all()
+    assert (handle.wait() == 5 + servers.size).all()
+    print("again", flush=True)
+
+
+def stands_still(servers: ParameterServers, _: str) -> None:
+    """A push that is larger than what is on its way, to a server that stands still for a while; and a connection that
+    breaks meanwhile."""
+    values = np.ones(4_000_000, np.float32)
+    table = servers.table("big", values.shape, consistency=asynchronous)
+    (pid,) = server_pids()
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        with raises(DeadlineExceeded, match="server 0 does not answer"):
+            table.push(values, deadline=0.2)
+        values[:] = 77  # it is ours again
+        assert break_connections(socket.SHUT_RDWR)
+        with raises(DeadlineExceeded, match="server 0 does not answer"):
+            table.pull(deadline=1.5)
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    assert (table.pull() == 1).all()  # what was pushed is pushed
+    print("goes on", flush=True)
 
 
 def breaks(servers: ParameterServers, kind: str) -> None:
     """Connections break again and again; every push counts once."""
-    consistency = {"bsp": bsp, "asynchronous": asynchronous}[kind]
+    consistency = {"bsp": bsp, "asynchronous": asynchronous, "ssp": ssp(2), "essp": essp(2)}[kind]
+    assert set(servers.links) == {"tcp" if os.environ["UNISONO_LINKS"] == "tcp" else "shm"}
     table = servers.table("w", SHAPE, dtype=np.int64, consistency=consistency)
-    random = np.random.default_rng(servers.rank)
+    rows = servers.table("e", width=2, dtype=np.int64, consistency=consistency)
+    random, broken = np.random.default_rng(servers.rank), 0
     for _ in range(30):
         if random.integers(0, 3) == 0:
-            for connection in own_connections():
-                with connection:
-                    connection.shutdown(random.integers(0, 3))
+            broken += break_connections(random.integers(0, 3))
         table.push(np.ones(SHAPE))
+        rows.push(np.arange(100), np.ones((100, 2)))
         table.clock()
+        rows.clock()
+    assert broken > 5
     done = Path(sys.argv[3]) / f"done-{servers.rank}"
     done.touch()
     while len(list(done.parent.glob("done-*"))) < servers.size:
         time.sleep(0.01)
-    assert (table.pull() == 30 * servers.size).all(), table.pull()
+    until = time.monotonic() + 10  # a shard may hear of the last clocks a little later
+    while kind in ("ssp", "essp") and (table.pull(info=True)[0] < 30 * servers.size).any():
+        assert time.monotonic() < until
+    while kind in ("ssp", "essp") and (rows.pull(np.arange(100), info=True)[0] < 30 * servers.size).any():
+        assert time.monotonic() < until
+    assert (table.pull(info=True)[0] == 30 * servers.size).all(), table.pull()
+    assert (rows.pull(np.arange(100), info=True)[0] == 30 * servers.size).all()
     print("exact", flush=True)
+
+
+def renewed(servers: ParameterServers, kind: str) -> None:
+    """Rows that were read over a connection that broke are not taken for fresh because of what the next one says."""
+    bound, row, others = 2, [5], np.arange(1000, 1040)
+    table = servers.table("w", width=1, dtype=np.int64, consistency={"ssp": ssp, "essp": essp}[kind](bound))
+    meet = servers.counters("meet")
+    if servers.rank == 0:
+        table.pull(row)
+        assert break_connections(socket.SHUT_RDWR)
+        servers.status()
+        table.pull(others)  # what a server tells the news of from now on
+    for _ in range(8):
+        if servers.rank == 1:
+            table.push(row, [[1]])
+        table.clock()
+        meet.clock()
+        meet.pull()
+        time.sleep(0.02)  # eager pushes are on their way
+        if servers.rank == 0:
+            assert table.pull(row)[0, 0] >= table.now - bound, (table.now, table.pull(row))
+    if servers.rank == 0:
+        print("fresh", flush=True)
 
 
 def mismatch(servers: ParameterServers, _: str) -> None:
@@ -112,9 +214,9 @@ def mismatch(servers: ParameterServers, _: str) -> None:
         meet.clock()
         meet.pull()
     else:
-        with pytest.raises(MismatchError, match="describes table 'w' otherwise"):
+        with raises(MismatchError, match="describes table 'w' otherwise"):
             servers.table("w", 11)
-        with pytest.raises(MismatchError, match="describes table 'given' otherwise"):
+        with raises(MismatchError, match="describes table 'given' otherwise"):
             servers.table("given", 3, init=np.ones(3))
         print("told", flush=True)
 
@@ -126,11 +228,9 @@ def fenced(servers: ParameterServers, _: str) -> None:
     table.clock()
     table.pull()
     if servers.rank == 1:
-        for connection in own_connections():
-            with connection:
-                connection.shutdown(socket.SHUT_RDWR)
+        break_connections(socket.SHUT_RDWR)
         time.sleep(1)
-        with pytest.raises(PeerLost, match="has been given up"):
+        with raises(PeerLost, match="has been given up"):
             table.clock()
         print("told", flush=True)
         return
@@ -155,7 +255,7 @@ def join(servers: ParameterServers, _: str) -> None:
         assert other.now == 4
         table.push(np.ones(SHAPE))
         table.clock()
-        with pytest.raises(DeadlineExceeded, match=f"worker {servers.size} at clock 4"):
+        with raises(DeadlineExceeded, match=f"worker {servers.size} at clock 4"):
             table.pull(deadline=0.5)
         other.push(np.full(SHAPE, 100))
         other.clock()
@@ -189,6 +289,41 @@ def idle(servers: ParameterServers, _: str) -> None:
     print("idle", flush=True)
 
 
+def refused(servers: ParameterServers, why: str) -> None:
+    """What one shard refuses no other keeps: another table of that name can be made."""
+    if why == "quota":  # of 100,000 bytes
+        servers.table("small", 15_000, consistency=asynchronous)  # on one of the shards
+        with raises(ConfigError, match="more than this shard has room for"):
+            servers.table("w", 25_000, consistency=asynchronous)  # 50,000 bytes on each
+    else:
+        with raises(ConfigError, match="not on server 1"):
+            servers.table("w", 25_000, update="rule:Elsewhere", consistency=asynchronous)
+    table = servers.table("w", 17_500, update="add", consistency=asynchronous)
+    table.push(np.ones(17_500))
+    assert (table.pull() == 1).all()
+    print("made", flush=True)
+
+
+def raced(servers: ParameterServers, _: str) -> None:
+    """Workers describe a table differently at the same time. Whoever comes first where, one description is left or
+    none, and all can make the table after it."""
+    wins = servers.counters("wins", servers.size * 20)
+    for i in range(20):
+        won = np.zeros(servers.size * 20, np.int64)
+        try:
+            servers.table(f"race {i}", 20_000 + servers.rank, consistency=ssp(9))
+            won[servers.size * i + servers.rank] = 1
+        except MismatchError:
+            pass
+        wins.push(won)
+        wins.clock()
+        winners = np.flatnonzero(wins.pull()[servers.size * i : servers.size * (i + 1)])
+        assert len(winners) <= 1
+        if not won.any():
+            servers.table(f"race {i}", 20_000 + int(winners.sum()), consistency=ssp(9)).clock()
+    print("agreed", flush=True)
+
+
 def server_pids() -> list[int]:
     pids = {}
     for path in Path("/proc").glob("[0-9]*"):
@@ -204,17 +339,30 @@ def server_pids() -> list[int]:
     return [pids[number] for number in sorted(pids)]
 
 
+def break_connections(how: int) -> int:
+    """All of them, in this way; how many these were."""
+    connections = own_connections()
+    for connection in connections:
+        with connection:
+            connection.shutdown(how)
+    return len(connections)
+
+
 def own_connections() -> list[socket.socket]:
     """Of this process to servers, as copies."""
     ports = {int(address.rpartition(":")[2]) for address in os.environ["UNISONO_SERVERS"].split(",")}
     found = []
     for name in os.listdir("/proc/self/fd"):
         try:
+            if not stat.S_ISSOCK(os.fstat(int(name)).st_mode):
+                continue
             sock = socket.socket(fileno=os.dup(int(name)))
-        except OSError:
+        except OSError:  # it was that of the folder
             continue
         try:
-            ours = sock.family == socket.AF_INET and sock.getpeername()[1] in ports
+            peer = sock.getpeername()
+            ours = sock.family == socket.AF_INET and peer[1] in ports
+            ours |= sock.family == socket.AF_UNIX and bytes(peer or b"").startswith(b"\0unisono-")
         except OSError:  # it is broken already
             ours = False
         if ours:

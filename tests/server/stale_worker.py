@@ -1,6 +1,7 @@
 """Reads under adversarial delays: every worker writes what it read, and what it was told about it.
 
-A worker adds 1 to its own element in every clock: what a read shows is how many clocks of whom are in it.
+A worker adds 1 to its own element in every clock: what a read shows is how many clocks of whom are in it. Its
+connections may break meanwhile, and some rows are read now and then only.
 """
 
 import json
@@ -8,11 +9,12 @@ import sys
 import time
 
 import numpy as np
+from failing_worker import break_connections
 
 from unisono.server import connect, essp, ssp
 
 if __name__ == "__main__":
-    directory, kind, bound, seed, clocks = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:])
+    directory, kind, bound, seed, clocks, breaks = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:])
     with connect(deadline=60) as servers:
         random = np.random.default_rng([seed, servers.rank])
         consistency = {"ssp": ssp, "essp": essp}[kind](bound)
@@ -31,8 +33,16 @@ if __name__ == "__main__":
                 extras = [read.staleness, read.missing, read.extra]
             else:
                 values, extras = dense.pull(), None
-            rows = sparse.pull(np.arange(servers.size)).ravel()
-            reads.append([clock, values.min(1).tolist(), values.max(1).tolist(), rows.tolist(), extras])
+            if breaks and random.integers(0, 8) == 0:
+                break_connections(int(random.integers(0, 3)))
+            if clock == 0 or random.integers(0, 3):  # of a third of the clocks, only others
+                rows = sparse.pull(np.arange(servers.size)).ravel()
+            else:
+                sparse.pull(random.integers(100, 110, 3))
+                rows = None
+            reads.append(
+                [clock, values.min(1).tolist(), values.max(1).tolist(), None if rows is None else rows.tolist(), extras]
+            )
             dense.push(step)
             sparse.push([servers.rank], [[1]])
             dense.clock()

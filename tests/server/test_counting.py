@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from tests.server.jobs import succeed
 from tests.server.restless_worker import CELLS, DEPTH, ITEMS, cells
+from tests.server.sketching_worker import exact_cells
 
 from unisono.server.replay import events, log_files, replay
 
@@ -33,6 +34,19 @@ def test_counts_are_right_however_workers_die(tmp_path: Path, soak: bool) -> Non
         check_clocks(seen["clocked"], ledgers)
         check_sketch(seen["sketch"], ledgers)
         check_log(directory / "log", seen)
+
+
+def test_a_sketch_is_exact_when_no_worker_dies(tmp_path: Path) -> None:
+    (tmp_path / "log").mkdir()
+    succeed("sketching_worker.py", tmp_path, workers=3, servers=2, UNISONO_SERVER_LOG=str(tmp_path / "log"))
+    items = np.concatenate([np.load(tmp_path / f"{rank}.npy") for rank in range(3)])
+    expected = np.zeros(DEPTH * CELLS, np.int64)
+    for item in items:
+        np.add.at(expected, exact_cells(item), 1)
+    assert np.load(tmp_path / "seen.npy").tobytes() == expected.tobytes()
+    assert sum(pushes_of_sketch(path) for path in log_files(tmp_path / "log")).tobytes() == expected.tobytes()
+    counts = np.bincount(items)
+    assert all(expected[exact_cells(item)].min() >= counts[item] for item in range(len(counts)))
 
 
 def check_counters(counters: np.ndarray, ledgers: list[np.ndarray]) -> None:

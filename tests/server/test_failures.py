@@ -1,9 +1,14 @@
 """Workers and servers that die: nobody waits for the dead, and nobody is left without a word."""
 
+import os
+import socket
+import subprocess
 from pathlib import Path
 
 import pytest
-from tests.server.jobs import run_job, succeed
+from tests.server.jobs import HERE, UNISONO, run_job, succeed
+
+from unisono.server.replay import log_files, replay
 
 
 @pytest.mark.parametrize("consistency", ["bsp", "ssp"])
@@ -30,13 +35,47 @@ def test_a_deadline_says_who_is_awaited_and_the_array_stays_as_it_was() -> None:
     assert succeed("failing_worker.py", "deadline", "").count("named") == 2
 
 
-@pytest.mark.parametrize("kind", ["bsp", "asynchronous"])
-def test_pushes_count_once_when_connections_break(tmp_path: Path, kind: str) -> None:
-    assert succeed("failing_worker.py", "breaks", kind, tmp_path).count("exact") == 3
+def test_a_deadline_says_which_server_does_not_answer(tmp_path: Path) -> None:
+    assert "named" in succeed("failing_worker.py", "stopped", "", tmp_path, workers=1)
+
+
+def test_who_waits_again_after_a_deadline_gets_what_was_asked_for() -> None:
+    assert "again" in succeed("failing_worker.py", "waits_again", "", workers=2)
+
+
+@pytest.mark.parametrize("links", ["auto", "tcp"])
+def test_a_server_that_stands_still_is_not_dead(links: str) -> None:
+    out = succeed("failing_worker.py", "stands_still", "", workers=1, servers=1, UNISONO_LINKS=links)
+    assert "goes on" in out
+
+
+@pytest.mark.parametrize(
+    ("kind", "links"),
+    [("bsp", "auto"), ("asynchronous", "auto"), ("asynchronous", "tcp"), ("ssp", "auto"), ("essp", "tcp")],
+)
+def test_pushes_count_once_when_connections_break(tmp_path: Path, kind: str, links: str) -> None:
+    assert succeed("failing_worker.py", "breaks", kind, tmp_path, UNISONO_LINKS=links).count("exact") == 3
+
+
+@pytest.mark.parametrize("kind", ["ssp", "essp"])
+def test_the_bound_holds_for_rows_that_were_read_over_a_connection_that_broke(kind: str) -> None:
+    assert "fresh" in succeed("failing_worker.py", "renewed", kind, workers=2)
 
 
 def test_who_describes_a_table_otherwise_is_told() -> None:
     assert succeed("failing_worker.py", "mismatch", "").count("told") == 2
+
+
+@pytest.mark.parametrize("why", ["quota", "rule"])
+def test_a_table_that_one_shard_refuses_is_made_on_none(why: str) -> None:
+    there = {"UNISONO_SERVER_MEMORY": "100000", "PYTHONPATH": str(HERE)}
+    assert "made" in succeed("failing_worker.py", "refused", why, workers=1, **there)
+
+
+def test_workers_that_describe_a_table_differently_at_once_leave_one_or_none(tmp_path: Path) -> None:
+    assert succeed("failing_worker.py", "raced", "", workers=2, UNISONO_SERVER_LOG=str(tmp_path)).count("agreed") == 2
+    for path in log_files(tmp_path):
+        assert len(replay(path, 2)) == 21, "of every table the one that was made"
 
 
 def test_who_was_given_up_and_comes_back_is_told_so() -> None:
@@ -75,15 +114,46 @@ def test_the_servers_of_a_job_are_gone_when_it_ends(tmp_path: Path) -> None:
     ],
 )
 def test_options_that_make_no_sense_are_refused(options: list[str], says: str) -> None:
-    import subprocess
-
-    from tests.server.jobs import HERE, UNISONO
-
     run = subprocess.run(
         [UNISONO, "run", *options, HERE / "failing_worker.py"], capture_output=True, text=True, timeout=60
     )
     assert run.returncode == 2
     assert says in run.stderr
+
+
+def test_servers_of_a_job_on_several_hosts_stay_for_the_last_worker() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    options = ["-n", "1", "--servers", "2", "--nnodes", "2", "--rendezvous", f"127.0.0.1:{port}"]
+    hosts = [
+        subprocess.Popen(
+            [UNISONO, "run", *options, "--node-rank", str(number), HERE / "late_worker.py"],
+            stdout=subprocess.PIPE,
+            text=True,
+            env=os.environ | {"UNISONO_KEY": "a key that both of them have"},
+        )
+        for number in (0, 1)
+    ]
+    lines = [host.communicate(timeout=60)[0] for host in hosts]
+    assert [host.returncode for host in hosts] == [0, 0], lines
+    assert ["seen" in line for line in lines] == [True, True]
+    assert "seen 2" in lines[1]
+
+
+def test_a_rule_that_only_the_script_knows_is_refused_and_the_servers_go_on(tmp_path: Path) -> None:
+    script = tmp_path / "own_rule.py"
+    script.write_text(
+        "from unisono.errors import ConfigError\n"
+        "from unisono.server import Rule, connect\n"
+        "class Local(Rule):\n"
+        "    def update(self, value, gradient, state, step): value += gradient\n"
+        "with connect(deadline=20) as servers:\n"
+        "    try:\n"
+        "        servers.table('w', 2, update=Local)\n"
+        "    except ConfigError as error:\n"
+        "        print('refused:', error, servers.table('v', 2).pull(), flush=True)\n"
+    )
+    assert "refused: update='__main__:Local' is in the script itself" in succeed(script, workers=1)
 
 
 def test_ranks_without_servers_are_told_how_to_have_some(tmp_path: Path) -> None:

@@ -11,17 +11,21 @@ CASES = [("ssp", 0), ("ssp", 1), ("ssp", 3), ("essp", 2)]
 
 @pytest.mark.soak
 @pytest.mark.parametrize(("kind", "bound"), CASES)
-def test_no_read_is_staler_than_the_bound(tmp_path: Path, kind: str, bound: int, soak: bool) -> None:
+@pytest.mark.parametrize("breaks", [False, True], ids=["", "breaks"])
+def test_no_read_is_staler_than_the_bound(tmp_path: Path, kind: str, bound: int, breaks: bool, soak: bool) -> None:
     workers = 3
     for seed in range(50 if soak else 1):
         directory = tmp_path / str(seed)
         directory.mkdir()
-        succeed("stale_worker.py", directory, kind, bound, seed, 40, workers=workers, servers=2, threads=1 + seed % 2)
+        arguments = directory, kind, bound, seed, 40, int(breaks)
+        succeed("stale_worker.py", *arguments, workers=workers, servers=2, threads=1 + seed % 2)
+        served_here = 0
         for rank in range(workers):
             told = json.loads((directory / f"{rank}.json").read_text())
             for clock, low, high, rows, info in told["reads"]:
                 check(rank, clock, low, high, bound)
-                check(rank, clock, rows, rows, bound)
+                if rows:
+                    check(rank, clock, rows, rows, bound)
                 if info:
                     staleness, missing, extra = info
                     assert staleness <= bound
@@ -32,7 +36,9 @@ def test_no_read_is_staler_than_the_bound(tmp_path: Path, kind: str, bound: int,
             worst, worst_of_rows, count, cached = told["summary"]
             assert max(worst, worst_of_rows) <= bound
             assert count == 40
-            assert bound == 0 or cached > 0
+            served_here += cached
+        # Who is ahead of the others by the bound asks every time.
+        assert bound == 0 or served_here > 0
 
 
 def check(rank: int, clock: int, low: list[int], high: list[int], bound: int) -> None:

@@ -1,6 +1,7 @@
 """Tables in one process: what they hold is what NumPy would have computed."""
 
 import os
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -157,6 +158,24 @@ def test_pulls_that_the_bound_allows_are_served_here(servers: ParameterServers) 
     assert "max observed 5 ≤ 5 over 7 reads, 5 of them served here" in servers.report()
 
 
+def test_servers_send_what_was_read_before_by_themselves(servers: ParameterServers) -> None:
+    options: dict[str, Any] = {"update": "momentum", "lr": 0.5}  # which a worker cannot add up by itself
+    for consistency, served_here in ((essp(3), 3), (ssp(3), 0)):
+        dense = servers.table(f"w {consistency}", 10, consistency=consistency, **options)
+        sparse = servers.table(f"e {consistency}", width=2, consistency=consistency, **options)
+        dense.pull()
+        sparse.pull([4])
+        for _ in range(3):
+            dense.push(np.ones(10))
+            sparse.push([4], np.ones((1, 2)))
+            dense.clock()
+            sparse.clock()
+            time.sleep(0.2)  # on their way
+            assert dense.pull()[0] == sparse.pull([4])[0, 0] < 0
+        assert (dense.reads.cached, sparse.reads.cached) == (served_here, served_here)
+        assert (dense.reads.worst, sparse.reads.worst) == (0, 0)
+
+
 def test_what_was_started_is_done_when_its_handle_says_so(servers: ParameterServers) -> None:
     dense = servers.table("w", 300_000, consistency=asynchronous)
     sparse = servers.table("e", width=3, consistency=asynchronous)
@@ -215,6 +234,12 @@ def test_a_rule_that_raises_ends_the_server_and_says_so(servers: ParameterServer
         ({"shape": 3, "dtype": np.complex64}, "is not one of"),
         ({"shape": 3, "update": "os:getcwd"}, "no subclass"),
         ({"shape": 3, "update": "nowhere:At"}, "cannot be imported"),
+        ({"shape": 3, "update": "tests.server.rule:Unmade"}, "a server cannot make .*KeyError: 'limit'"),
+        ({"shape": 3, "update": "tests.server.rule:Idle"}, "has no method `update`"),
+        ({"shape": 3, "update": "tests.server.rule:Greedy"}, "slots=9: valid is 0 to 8"),
+        ({"shape": 3, "update": Clipped, "limit": float("nan")}, "travel as JSON"),
+        ({"shape": 3, "update": Clipped, "limit": "x" * 5000}, "up to 4096 bytes"),
+        ({"shape": 3, "update": int}, "a subclass of Rule"),
         ({"shape": 1 << 50}, "room"),
         ({"shape": 3, "init": "random"}, "uniform"),
     ],
@@ -295,6 +320,35 @@ def test_a_pull_under_way_is_done_before_the_next_clock(servers: ParameterServer
         table.push(np.ones(3_000_000))
         table.clock()
         assert len(np.unique(handle.wait())) == 1, n
+
+
+def test_first_values_may_be_many(servers: ParameterServers) -> None:
+    given = np.random.default_rng(2).normal(size=3_000_000).astype(F)
+    table = servers.table("w", given.shape, init=given)
+    assert table.pull().tobytes() == given.tobytes()
+    table.push(np.ones(given.shape))
+    table.clock()
+    assert table.pull().tobytes() == (given + F(1)).tobytes()
+
+
+def test_what_is_only_read_takes_no_room(servers: ParameterServers) -> None:
+    table = servers.table("e", width=4, init="uniform", consistency=asynchronous)
+    first = table.pull(np.arange(1000))
+    table.push([3], np.zeros((1, 4)))
+    assert (table.pull(np.arange(1000)) == first).all()
+    assert len(np.unique(first)) == 4000
+
+
+def test_closing_gives_all_descriptors_back() -> None:
+    before = os.listdir("/proc/self/fd")
+    servers = connect(deadline=20)
+    table = servers.table("w", 3, consistency=asynchronous)
+    table.push_async(np.ones(3)).wait()
+    assert servers.links == ["shm"]
+    servers.close()
+    assert os.listdir("/proc/self/fd") == before
+    with pytest.raises(PeerLost, match="has left"):
+        table.pull()
 
 
 def test_empty_tables_and_pulls_are_fine(servers: ParameterServers) -> None:

@@ -36,6 +36,27 @@ def test_the_time_is_when_nothing_moves_any_more() -> None:
     assert found.time == found.stall.since.max()
 
 
+@pytest.mark.parametrize("on", ["switch", "ring"])
+@pytest.mark.parametrize("name", ["ring", "direct", "mst", "halving_doubling"])
+def test_messages_and_loads_are_of_what_happened(name: str, on: str) -> None:
+    for round_ in (0, 1):
+        found = fail(name, 8, (2, round_), on, record=True)
+        flights = found.flights
+        assert flights is not None
+        assert found.messages == len(flights.round)
+        assert np.allclose(found.loads.out, np.bincount(flights.source, flights.nbytes, 8))
+        assert np.allclose(found.loads.into, np.bincount(flights.target, flights.nbytes, 8))
+        assert found.utilisation(found.bottleneck) <= 1 + 1e-9
+        assert found.rounds <= simulate(find("allreduce", name).schedule(8), N, MACHINE, on).rounds
+
+
+def test_a_rank_whose_work_is_done_holds_nobody_up() -> None:
+    schedule = find("reduce", "mst").schedule(4)
+    found = simulate(schedule, N, MACHINE, fail=(3, 1))
+    assert not found.never_ends
+    assert found.time == simulate(schedule, N, MACHINE).time
+
+
 def test_ranks_that_are_through_are_not_stuck() -> None:
     schedule = find("broadcast", "mst").schedule(8)
     stall = simulate(schedule, N, MACHINE, fail=(4, 1)).stall  # it has the vector, and hands it to no one

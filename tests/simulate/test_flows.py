@@ -153,6 +153,39 @@ def test_segments_over_shared_links_carry_the_same_bytes() -> None:
     assert isclose(sum(passed_on.terms), passed_on.time, rel_tol=1e-9)
 
 
+def test_where_the_time_goes_does_not_change_with_segments_that_gain_nothing() -> None:
+    schedule = find("allreduce", "ring").schedule(8)
+    whole, passed_on = (simulate(schedule, 64 << 20, MACHINE, segment=segment) for segment in (None, 2 << 20))
+    assert isclose(passed_on.terms.beta, whole.terms.beta)
+    assert isclose(passed_on.terms.gamma, whole.terms.gamma)
+    assert passed_on.terms.waiting < 0.01 * passed_on.time
+    assert passed_on.mean_waiting < 0.01 * passed_on.time
+    assert isclose(sum(passed_on.terms), passed_on.time)
+
+
+def test_a_rank_that_passes_on_what_arrives_moves_bytes_once() -> None:
+    """The middle of a chain receives and sends at the same time: its busier port, and what fills the pipeline."""
+    schedule = find("broadcast", "pipelined_chain").schedule(3, segments=1)
+    terms = simulate(schedule, 1 << 20, MACHINE, segment=1 << 15).terms
+    assert isclose(terms.beta, (1 << 20) * BETA)
+    assert isclose(terms.waiting + terms.alpha, 2 * ALPHA + (1 << 15) * BETA)
+
+
+@pytest.mark.parametrize("on", ["switch", "hierarchy:20x5"])
+def test_the_parts_of_messages_are_recorded_as_those_of_their_ranks(on: str) -> None:
+    schedule = find("broadcast", "mst").schedule(100)
+    flights = simulate(schedule, 4096, MACHINE, on, segment=1024, record=True).flights
+    assert flights is not None
+    assert max(flights.source.max(), flights.target.max()) < 100
+    assert flights.source.min() == 0
+    shown = (flights.source < 64) | (flights.target < 64)
+    assert shown.all()
+    whole = simulate(schedule, 4096, MACHINE, on, record=True).flights
+    assert whole is not None
+    assert len(flights.round) == 4 * len(whole.round)
+    assert isclose(flights.nbytes.sum(), whole.nbytes.sum())
+
+
 def test_a_changed_link_changes_the_time_only_where_it_is_used() -> None:
     schedule = find("allgather", "ring").schedule(8)
     plain = simulate(schedule, N, MACHINE, "ring").time
@@ -178,8 +211,13 @@ def test_modes_and_ranks_that_there_are_not() -> None:
         simulate(schedule, N, segment=0)
     with pytest.raises(ConfigError, match="leave the segment or the mode out"):
         simulate(schedule, N, segment=100, mode="lockstep")
-    with pytest.raises(ConfigError, match="hop"):
-        simulate(schedule, N, hop=-1.0)
+    with pytest.raises(ConfigError, match="leave fair or the mode out"):
+        simulate(schedule, N, fair=True, mode="lockstep")
+    for hop in (-1.0, float("nan"), float("inf")):
+        with pytest.raises(ConfigError, match="hop"):
+            simulate(schedule, N, hop=hop)
+    with pytest.raises(ConfigError, match=r"the hosts \(3, 3\) have 6 ranks, not 4"):
+        simulate(schedule, N, Machine(MACHINE.link, 0.0, local=MACHINE.link, hosts=(3, 3)))
 
 
 @pattern()

@@ -56,6 +56,20 @@ def test_large_simulations_are_cropped_and_say_so() -> None:
     assert len(chrome_trace(found)) < 15_000_000
 
 
+def test_what_takes_no_time_has_one_tick() -> None:
+    said = texts(draw_flights(run("ring", 1, "switch")))
+    assert "0 s" in said
+    assert not [text for text in said if text.endswith("ns")]
+
+
+def test_a_picture_of_segments_has_the_lanes_of_their_ranks() -> None:
+    found = run("mst", 4, "switch", segment=1 << 18)
+    picture = draw_flights(found)
+    assert [text for text in texts(picture) if text.isdigit()] == ["0", "1", "2", "3"]
+    assert found.flights is not None
+    assert set(found.flights.target) <= set(range(4))
+
+
 def test_a_trace_has_every_message_on_tracks_that_do_not_overlap() -> None:
     found = run("direct", 6, "hierarchy:2x3", stragglers={4: 3.0})
     events = json.loads(chrome_trace(found))

@@ -61,6 +61,16 @@ def test_windows_of_many_rounds_are_put_together(monkeypatch: pytest.MonkeyPatch
         assert of_batches(schedule, layout) == of_table(schedule, layout)
 
 
+@pytest.mark.parametrize("nbytes", [8 * 4000, 8 * 4000 + 3, 8 * 4000 + 7777, 4001, 17])
+def test_a_pipeline_comes_once_for_segments_that_are_alike(nbytes: int) -> None:
+    schedule = find("allreduce", "double_binary_tree").schedule(6, segments=2000)
+    layout = schedule.layout(nbytes)
+    rounds = list(batches(schedule, layout))
+    assert sum(batch.repeat for batch in rounds) > 2000
+    assert len(rounds) < 100
+    assert of_batches(schedule, layout) == of_table(schedule, layout)
+
+
 def test_a_ring_of_65536_ranks_is_two_rounds() -> None:
     schedule = find("allreduce", "ring").schedule(65_536)
     rounds = list(batches(schedule, schedule.layout(1 << 30)))

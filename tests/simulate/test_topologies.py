@@ -89,7 +89,11 @@ def test_every_link_has_a_name_of_its_own_and_a_place_in_a_group(on: str, p: int
         ("taurus:4x4", 16, "no topology is called 'taurus'; did you mean 'torus'?"),
         ("torus:4xfour", 16, "torus:4xfour is not a topology; write whole numbers from 1 up"),
         ("mesh:-4x-4", 16, "mesh:-4x-4 is not a topology"),
-        ("hierarchy:2x2x4", 16, "a hierarchy is hosts times ranks"),
+        ("hierarchy:2x2x4", 16, "a hierarchy is hosts times ranks; the nearest is hierarchy:4x4"),
+        ("hierarchy:512x8", 4000, "the nearest is hierarchy:500x8"),
+        ("hierarchy:512x9", 4096, "the nearest is hierarchy:512x8"),
+        ("torus:32x3", 128, "the nearest is torus:32x4"),
+        ("mesh:4x4", 7, "the nearest is mesh:1x7"),
         ("ring:5", 16, "a ring of 16 ranks is written 'ring'"),
         ("switch", 0, "at least 1 rank"),
     ],
@@ -106,6 +110,12 @@ def test_a_link_that_there_is_not_is_answered_with_the_nearest() -> None:
         topology("hierarchy:4x2", 8).with_slow_link("hots 1 up", 2)
     with pytest.raises(ConfigError, match="only the ports"):
         topology("switch", 8).with_slow_link("x", 2)
+
+
+@pytest.mark.parametrize("factor", [-1, 0, float("nan"), float("inf")])
+def test_a_link_takes_longer_by_a_number_above_0(factor: float) -> None:
+    with pytest.raises(ConfigError, match="host 1 up: a link takes x times as long, x above 0"):
+        topology("hierarchy:4x2", 8).with_slow_link("host 1 up", factor)
 
 
 def test_only_a_fat_tree_is_oversubscribed() -> None:

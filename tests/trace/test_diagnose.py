@@ -39,7 +39,10 @@ WHO = r"rank {} \(host \S+, pid \d+\)"
 
 
 def test_a_killed_rank_is_the_first_cause(tmp_path: Path) -> None:
-    code = START + "if comm.rank == 2:\n    os.kill(os.getpid(), signal.SIGKILL)\ncomm.allreduce([1.0])\n"
+    code = (
+        START
+        + "if comm.rank == 2:\n    os.kill(os.getpid(), signal.SIGKILL)\ncomm.allreduce([1.0], algorithm='exchange')\n"
+    )
     done = failing_job(tmp_path, 4, code)
     assert done.returncode == 128 + signal.SIGKILL
     hint = f"unisono: what each rank did is in {tmp_path}/dumps; see: unisono diagnose {tmp_path}/dumps"

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -59,12 +60,20 @@ struct Moment {
 /// one before, so nobody still uses what the call before that left.
 struct Board {
     std::array<Line, 2> lines;
-    alignas(64) Bell bell;                    // rings when progress is made
-    std::atomic<std::uint32_t> failed{0};     // a call, so that there will be no more
-    std::atomic<std::int32_t> writing_to{0};  // the array of this rank, plus 1
-    std::atomic<std::uint32_t> left{0};       // in order: there will be no more calls
+    alignas(64) Bell bell;                 // rings when progress is made
+    std::atomic<std::uint32_t> failed{0};  // a call, so that there will be no more
+    std::atomic<std::uint32_t> left{0};    // in order: there will be no more calls
+    std::atomic<std::int32_t> core{-1};    // where it ran when it last began to wait; a hint
+    // The arrays of these ranks, see WriteWindow. It changes while others look at `failed`.
+    alignas(64) std::atomic<std::uint64_t> writing_to{0};
 
     Line& line(std::uint64_t call) { return lines[call % 2]; }
+
+    /// How far the rank has come, for who only wants to know whether it is behind.
+    std::uint64_t latest() const {
+        return std::max(lines[0].progress.load(std::memory_order_relaxed),
+                        lines[1].progress.load(std::memory_order_relaxed));
+    }
 };
 
 }  // namespace unisono

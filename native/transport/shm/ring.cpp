@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/error.hpp"
+#include "transport/shm/socket_bell.hpp"
 
 namespace unisono {
 
@@ -35,19 +36,22 @@ void expect_unused(std::uint64_t counter) {
 
 }  // namespace
 
-RingWriter::RingWriter(Ring ring, Bell& reader) : ring_(ring), reader_(reader) {
+template <class AnyBell>
+BasicRingWriter<AnyBell>::BasicRingWriter(Ring ring, AnyBell& reader) : ring_(ring), reader_(reader) {
     // Relaxed: this side is the only one that writes it.
     expect_unused(ring_.control.tail.load(std::memory_order_relaxed));
 }
 
-void RingWriter::close() {
+template <class AnyBell>
+void BasicRingWriter<AnyBell>::close() {
     if (!origin_.is_here()) return;  // the ring is still its parent's
     // Releases the last bytes to a reader that sees the flag; sequentially consistent for the bell.
     ring_.control.producer_closed.store(1, std::memory_order_seq_cst);
     reader_.ring();
 }
 
-std::size_t RingWriter::write(std::span<const Bytes> parts) {
+template <class AnyBell>
+std::size_t BasicRingWriter<AnyBell>::write(std::span<const Bytes> parts) {
     // At most a ring's size at once: a reader that keeps up must not hold a writer that has other peers.
     std::size_t left = ring_.bytes.size();
     const std::uint64_t before = tail_;
@@ -70,7 +74,8 @@ std::size_t RingWriter::write(std::span<const Bytes> parts) {
     return tail_ - before;
 }
 
-std::size_t RingWriter::room(std::size_t wanted) {
+template <class AnyBell>
+std::size_t BasicRingWriter<AnyBell>::room(std::size_t wanted) {
     const std::size_t capacity = ring_.bytes.size();
     if (const std::size_t known = capacity - (tail_ - head_seen_); known >= wanted) return known;
     // Acquire, pairs with consume: the reader is done with the bytes that this lets us overwrite.
@@ -82,7 +87,15 @@ std::size_t RingWriter::room(std::size_t wanted) {
     return capacity - (tail_ - head_seen_);
 }
 
-void RingWriter::publish() {
+template <class AnyBell>
+bool BasicRingWriter<AnyBell>::stirs() const {
+    // Sequentially consistent for the bell: who is about to sleep looks at this after it has said so.
+    return ring_.control.head.load(std::memory_order_seq_cst) != head_seen_ ||
+           ring_.control.consumer_closed.load(std::memory_order_seq_cst) != 0;
+}
+
+template <class AnyBell>
+void BasicRingWriter<AnyBell>::publish() {
     if (tail_ == published_) return;
     published_ = tail_;
     // Release, pairs with load_tail: whoever sees the tail sees the bytes before it.
@@ -90,25 +103,29 @@ void RingWriter::publish() {
     reader_.ring();
 }
 
-RingReader::RingReader(Ring ring, Bell& writer) : ring_(ring), writer_(writer) {
+template <class AnyBell>
+BasicRingReader<AnyBell>::BasicRingReader(Ring ring, AnyBell& writer) : ring_(ring), writer_(writer) {
     // Relaxed: this side is the only one that writes it.
     expect_unused(ring_.control.head.load(std::memory_order_relaxed));
 }
 
-void RingReader::close() {
+template <class AnyBell>
+void BasicRingReader<AnyBell>::close() {
     if (!origin_.is_here()) return;  // the ring is still its parent's
     // Nothing has to be seen before it; sequentially consistent for the bell.
     ring_.control.consumer_closed.store(1, std::memory_order_seq_cst);
     writer_.ring();
 }
 
-Bytes RingReader::peek(std::size_t limit) {
+template <class AnyBell>
+Bytes BasicRingReader<AnyBell>::peek(std::size_t limit) {
     if (limit == 0) return {};
     const auto source = place(ring_, head_);
     return source.first(std::min({limit, source.size(), available(limit)}));
 }
 
-void RingReader::consume(std::size_t count) {
+template <class AnyBell>
+void BasicRingReader<AnyBell>::consume(std::size_t count) {
     assert(count <= tail_seen_ - head_);
     if (count == 0) return;
     head_ += count;
@@ -117,7 +134,8 @@ void RingReader::consume(std::size_t count) {
     writer_.ring();
 }
 
-std::size_t RingReader::read(std::span<std::byte> into) {
+template <class AnyBell>
+std::size_t BasicRingReader<AnyBell>::read(std::span<std::byte> into) {
     // At most a ring's size at once, for the reason that write has.
     const std::size_t most = std::min(into.size(), ring_.bytes.size());
     std::size_t done = 0;
@@ -133,7 +151,8 @@ std::size_t RingReader::read(std::span<std::byte> into) {
     return done;
 }
 
-std::size_t RingReader::available(std::size_t wanted) {
+template <class AnyBell>
+std::size_t BasicRingReader<AnyBell>::available(std::size_t wanted) {
     if (tail_seen_ - head_ >= wanted) return tail_seen_ - head_;
     const auto refresh = [this] {
         const std::uint64_t tail = load_tail();
@@ -149,9 +168,21 @@ std::size_t RingReader::available(std::size_t wanted) {
     lose_closed();
 }
 
-std::uint64_t RingReader::load_tail() const {
+template <class AnyBell>
+bool BasicRingReader<AnyBell>::stirs() const {
+    // Sequentially consistent for the bell, as the writer's.
+    return load_tail() != tail_seen_ || closed();
+}
+
+template <class AnyBell>
+std::uint64_t BasicRingReader<AnyBell>::load_tail() const {
     // Acquire, pairs with publish.
     return ring_.control.tail.load(std::memory_order_seq_cst);
 }
+
+template class BasicRingWriter<Bell>;
+template class BasicRingReader<Bell>;
+template class BasicRingWriter<SocketBell>;
+template class BasicRingReader<SocketBell>;
 
 }  // namespace unisono

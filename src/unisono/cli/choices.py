@@ -1,22 +1,13 @@
-"""What a person chooses, as it is written: pipelined_chain:segments=16, rank=7,x=4, 3@12."""
+"""What a person chooses, as it is written: rank=7,x=4, 3@12."""
 
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from ..errors import ConfigError
 from ..schedule import catalog
-from ..schedule.algorithm import Algorithm
 
 MOST_RANKS = 1 << 20
-
-
-def parse_algorithm(collective: str, text: str) -> tuple[Algorithm, dict[str, Any]]:
-    """An algorithm and its parameters."""
-    name, _, rest = text.partition(":")
-    algorithm = catalog.find(collective, name)
-    return algorithm, dict(_parameter(part) for part in rest.split(",") if part)
 
 
 def parse_straggler(text: str) -> tuple[int, float]:
@@ -67,14 +58,3 @@ def require_ranks(collective: str, ranks: int, root: int) -> None:
 def clamp(value: int, low: int, high: int) -> int:
     """The nearest valid number."""
     return max(low, min(high, value))
-
-
-def _parameter(text: str) -> tuple[str, int | tuple[int, ...]]:
-    name, equals, value = text.partition("=")
-    try:
-        numbers = tuple(map(int, value.split("x")))
-    except ValueError:
-        numbers = ()
-    if not equals or not numbers:
-        raise ConfigError(f"{text!r} is not a parameter; write segments=16 or dims=4x2")
-    return name, numbers if "x" in value else numbers[0]

@@ -11,6 +11,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from ..comm.comparison import Comparison
+from ..comm.start import init
 from ..errors import ConfigError
 from ..interpret.draw import draw_spacetime_text, draw_svg, draw_text
 from ..interpret.explain import best_price
@@ -18,10 +20,13 @@ from ..interpret.explain import explain as explain_all
 from ..interpret.machine import Link, Machine
 from ..interpret.memory import extra_memory
 from ..interpret.price import Price, price
-from .choices import parse_algorithm, require_ranks
+from ..launcher.function import launch
+from ..schedule.spelling import parse_algorithm
+from .choices import clamp, require_ranks
 from .units import format_bytes, format_seconds, parse_bandwidth, parse_bytes, parse_seconds
 
 MOST_RANKS_DRAWN = 64
+MOST_RANKS_MEASURED = 64
 EXAMPLES = "Sizes such as 64MiB or 1GB, times such as 30us, bandwidths such as 10Gbit."
 
 
@@ -38,10 +43,18 @@ def explain(
     gamma: Annotated[str, typer.Option(help="Time to reduce a byte.")] = "0.1ns",
     svg: Annotated[Path | None, typer.Option(help="Write the drawing to this file.", metavar="FILE")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    measured: Annotated[
+        bool, typer.Option("--measured", help="Start the ranks here, and run all that there are.")
+    ] = False,
 ) -> None:
     """Price every algorithm for a collective, best first; with --algorithm, draw one."""
     require_ranks(collective, ranks, root)
     nbytes = parse_bytes(size)
+    if measured:
+        if algorithm or svg or root:
+            raise ConfigError("--measured runs all algorithms, from root 0: leave out --algorithm, --svg and --root")
+        _show_measured(collective, ranks, nbytes, as_json=as_json)
+        return
     link = Link(parse_seconds(alpha), 1 / parse_bandwidth(bandwidth))
     machine = Machine(link, parse_seconds(gamma))
     if algorithm is None:
@@ -62,6 +75,20 @@ def explain(
     _show_table([chosen])
     if ranks > MOST_RANKS_DRAWN:
         print(f"Drawings are for up to {MOST_RANKS_DRAWN} ranks.")
+
+
+def compare_here(collective: str, nbytes: int) -> Comparison:
+    """One of the ranks that are started here."""
+    with init() as comm:
+        return comm.explain(collective, nbytes, measured=True)
+
+
+def _show_measured(collective: str, ranks: int, nbytes: int, *, as_json: bool) -> None:
+    if not 2 <= ranks <= MOST_RANKS_MEASURED:
+        nearest = clamp(ranks, 2, MOST_RANKS_MEASURED)
+        raise ConfigError(f"--ranks {ranks}: with --measured, 2 to {MOST_RANKS_MEASURED} start here; try {nearest}")
+    comparison = launch(compare_here, ranks, collective, nbytes)[0]
+    print(json.dumps(comparison.facts(), indent=2) if as_json else comparison)
 
 
 def _price_one(collective: str, text: str, ranks: int, nbytes: int, machine: Machine, root: int) -> Price:

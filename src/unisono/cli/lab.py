@@ -63,7 +63,7 @@ def run(
     check_launching(grace, log_dir, tee=tee)
     layout = state.find(name)
     command = resolve_command(words or [], module=module)
-    check_servers(servers, 1, 1)
+    check_servers(servers, 1)
     with prepare_job(layout, ranks, command, servers) as (job, places):
         return run_job(
             command,

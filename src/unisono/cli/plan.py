@@ -15,12 +15,13 @@ from rich.table import Table
 from ..errors import ConfigError
 from ..interpret.draw.timeline import format_seconds as brief_seconds
 from ..interpret.machine import Link
-from ..plan import Plan, plan
+from ..plan import Job, Plan, plan
 from ..plan.advice import Advice, advise
 from ..plan.draw import draw_plan
 from ..plan.forecast import Step
-from ..plan.job import BACKWARD, Job
+from ..plan.job import BACKWARD
 from .choices import clamp
+from .simulate_files import require_writable, write
 from .units import format_bytes, format_seconds, parse_bandwidth, parse_bytes, parse_seconds
 
 MOST_HOSTS = 4096
@@ -44,6 +45,8 @@ def plan_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Forecast training on more hosts: time per step, efficiency, cost, and what would help."""
+    if not 0 < compute_ms < float("inf"):
+        raise ConfigError(f"--compute-ms {compute_ms:g}: a step computes for longer than 0 ms; try 300")
     job = Job(
         parse_bytes(model_bytes),
         compute_ms / 1e3,
@@ -56,15 +59,12 @@ def plan_command(
     )
     hourly = None if price is None else parse_price(price)
     counts = parse_hosts(hosts)
-    if plot is not None and plot.suffix != ".svg":
-        raise ConfigError(f"--plot {plot}: the picture is an SVG; the nearest is {plot.with_suffix('.svg')}")
+    if plot is not None:
+        _check_plot(plot, counts)
     found = plan(job, counts)
     advice = advise(found)
     if plot is not None:
-        try:
-            plot.write_text(draw_plan(found), encoding="utf-8")
-        except OSError as error:
-            raise ConfigError(f"cannot write {plot}: {error.strerror}") from error
+        write(plot, draw_plan(found))
     if as_json:
         print(json.dumps(_fields(found, advice, hourly), indent=2))
     else:
@@ -79,17 +79,30 @@ def parse_hosts(text: str) -> list[int]:
         first, last = int(match[1]), int(match[2])
         if first > last:
             raise ConfigError(f"--hosts {text}: the first is above the last; the nearest is {last}:{first}")
+        _require_hosts(text, first, last)
         growing = [step << power for power in range(13) for step in (2, 3)]
         counts = [first, *(count for count in growing if first < count < last), last]
     else:
         raise ConfigError(f"--hosts {text}: write 1:64, or 1,2,4,8")
+    _require_hosts(text, *counts)
+    return counts
+
+
+def _require_hosts(text: str, *counts: int) -> None:
     for count in counts:
         if not 1 <= count <= MOST_HOSTS:
             raise ConfigError(
                 f"--hosts {text}: there are 1 to {MOST_HOSTS} hosts, not {count}; "
                 f"the nearest is {clamp(count, 1, MOST_HOSTS)}"
             )
-    return counts
+
+
+def _check_plot(path: Path, counts: list[int]) -> None:
+    if path.suffix != ".svg":
+        raise ConfigError(f"--plot {path}: the picture is an SVG; the nearest is {path.with_suffix('.svg')}")
+    if len(set(counts)) == 1:
+        raise ConfigError(f"--plot {path}: lines need several numbers of hosts; try --hosts 1:{max(2, *counts)}")
+    require_writable(path)
 
 
 def parse_price(text: str) -> float:
@@ -135,7 +148,7 @@ def _step_table(found: Plan, shown: list[int], title: str, *, overlapped: bool) 
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
     table.add_column(title, no_wrap=True)
     for hosts in shown:
-        table.add_column(f"{hosts} host{'s' * (hosts > 1)}", justify="right", no_wrap=True)
+        table.add_column(_hosts(hosts), justify="right", no_wrap=True)
     for name in found.strategies:
         steps = {step.hosts: step for step in found.of(name, overlapped=overlapped)}
         table.add_row(name, *(_cell(steps.get(hosts)) for hosts in shown))
@@ -158,7 +171,7 @@ def _best_table(found: Plan, hourly: float | None) -> Table:
         step = found.best(hosts)
         whole = step.exchange.time * (found.job.buckets if step.overlapped else 1)
         row = [str(hosts), step.strategy, format_seconds(whole), format_seconds(step.time)]
-        row += [f"{100 * step.efficiency:.0f} %", f"{step.rate:.4g}", f"{step.rate * found.job.compute:.3g}"]
+        row += [f"{100 * step.efficiency:.0f} %", f"{step.rate:.4g}", f"{step.rate / found.lone.rate:.3g}"]
         table.add_row(*row, *([] if hourly is None else [f"{step.cost(hourly):.4g}"]))
     return table
 
@@ -167,7 +180,7 @@ def sentences(found: Plan, advice: Advice) -> list[str]:
     """What it comes to."""
     step, most = advice.step, advice.most
     said = [
-        f"On {step.hosts} hosts, {step.strategy} is best, and {advice.bottleneck} the bottleneck: "
+        f"On {_hosts(step.hosts)}, {step.strategy} is best, and {advice.bottleneck} the bottleneck: "
         f"{100 * advice.share:.0f} % of a step."
     ]
     best, second = advice.changes[0], advice.changes[1]
@@ -181,15 +194,23 @@ def sentences(found: Plan, advice: Advice) -> list[str]:
         else:
             said.append(f"Several hosts are slower than one until there are {advice.breaks_even}.")
     if advice.stops_paying is None:
-        said.append(
-            f"Adding machines still pays at {found.hosts[-1]}: each adds at least half of what a lone host yields."
-        )
+        if step.hosts > 1:
+            said.append(_still_pays(step.hosts, advice.pays_from))
     else:
         said.append(
             f"Adding machines stops paying at {advice.stops_paying}: beyond, each adds less than half of what a lone "
-            f"host yields. Most batches per second: {most.rate:.4g}, on {most.hosts} hosts."
+            f"host yields. Most batches per second: {most.rate:.4g}, on {_hosts(most.hosts)}."
         )
     return said
+
+
+def _still_pays(hosts: int, pays_from: int | None) -> str:
+    since = "each adds" if pays_from is None else f"from {pays_from} on, each adds"
+    return f"Adding machines still pays at {hosts}: {since} at least half of what a lone host yields."
+
+
+def _hosts(count: int) -> str:
+    return f"{count} host{'s' * (count > 1)}"
 
 
 def _fields(found: Plan, advice: Advice, hourly: float | None) -> dict[str, Any]:
@@ -216,6 +237,7 @@ def _fields(found: Plan, advice: Advice, hourly: float | None) -> dict[str, Any]
         "bottleneck": {"what": advice.bottleneck, "share": advice.share},
         "changes": [change._asdict() for change in advice.changes],
         "stops_paying": advice.stops_paying,
+        "pays_from": advice.pays_from,
         "breaks_even": advice.breaks_even,
         "conclusions": sentences(found, advice),
     }

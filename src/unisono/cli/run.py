@@ -10,7 +10,7 @@ from ..launcher.command import resolve_command
 from ..launcher.ending import GRACE
 from ..launcher.job import describe_job
 from ..launcher.processes import run_job
-from ..launcher.servers import Servers, check_servers
+from ..launcher.servers import describe_servers
 from .launching import Grace, KeepGoing, LogDir, Module, Tee, Verbose, Words, check_launching
 
 
@@ -39,7 +39,6 @@ def run(
     check_launching(grace, log_dir, tee=tee)
     job = describe_job(ranks, nodes=nodes, node_rank=node_rank, rendezvous=rendezvous)
     command = resolve_command(words or [], module=module)
-    check_servers(servers, server_threads, nodes)
     return run_job(
         command,
         job,
@@ -48,5 +47,5 @@ def run(
         tee=tee,
         verbose=verbose,
         keep_going=keep_going,
-        servers=Servers(servers, server_threads),
+        servers=describe_servers(servers, server_threads, job),
     )

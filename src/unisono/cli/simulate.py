@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 
 from ..errors import ConfigError
 from ..interpret.machine import Link, Machine
-from ..simulate import Outcome, Topology, simulate, topology
+from ..schedule.spelling import parse_algorithm
+from ..simulate import (
+    Outcome,
+    Setting,
+    Topology,
+    chrome_trace,
+    draw_flights,
+    draw_heat,
+    simulate,
+    simulate_in_network,
+    topology,
+)
 from ..simulate.candidates import candidates, schedule_for
-from ..simulate.chrome import chrome_trace
-from ..simulate.draw import draw_flights, draw_heat
-from ..simulate.in_network import simulate_in_network
-from ..simulate.simulation import MODES
-from ..simulate.work import Setting
-from .choices import parse_algorithm, parse_failure, parse_slow_link, parse_straggler, require_ranks
+from ..simulate.simulation import require_mode
+from .choices import parse_failure, parse_slow_link, parse_straggler, require_ranks
+from .simulate_files import require_writable, write
 from .simulated import fields, show, show_candidates
 from .units import parse_bandwidth, parse_bytes, parse_seconds
+
+Name = TypeVar("Name", int, str)
 
 
 def simulate_command(
@@ -62,47 +73,54 @@ def simulate_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Simulate a collective on a topology: how long it takes, why, and which link is the bottleneck."""
-    _check(collective, ranks, root, mode)
+    require_ranks(collective, ranks, root)
+    require_mode(mode)
+    require_writable(svg, heat, trace)
     nbytes = parse_bytes(size)
     joined = _slowed(topology(on, ranks, oversubscription=oversubscription), slow_link or [])
     machine = _machine(joined, (alpha, bandwidth), (local_alpha, local_bandwidth), parse_seconds(gamma))
-    stragglers = dict(map(parse_straggler, straggler or []))
+    stragglers = _each_once("--straggler", "rank", map(parse_straggler, straggler or []))
     options: dict[str, Any] = {"hop": parse_seconds(hop), "stragglers": stragglers}
     if in_network_reduction:
-        if algorithm or fail or svg or trace:
+        if algorithm or fail or svg or trace or segment or fair:
             raise ConfigError(
-                "--in-network-reduction has no schedule: leave --algorithm, --fail, --svg and --trace out"
+                "--in-network-reduction has no schedule: leave --algorithm, --fail, --segment, --fair, --svg and "
+                "--trace out"
             )
         outcome = simulate_in_network(collective, nbytes, Setting(machine, joined, **options), mode=mode)
         _finish(outcome, None, heat, None, as_json=as_json)
         return
     if mode == "lockstep" and (svg or trace):
         raise ConfigError("--svg and --trace show flows; leave --mode lockstep out, or use `unisono explain --svg`")
+    failing = None if fail is None else parse_failure(fail)
+    rivals: Any = None
     if algorithm is not None:
         chosen, parameters = parse_algorithm(collective, algorithm)
         schedule = schedule_for(chosen, nbytes, machine, joined, root, **parameters)
     else:
-        found, left_out = candidates(collective, nbytes, machine, joined, root, **options)
-        schedule = found[0][0]
-        if not as_json:
-            show_candidates(found, left_out)
-    failing = None if fail is None else parse_failure(fail)
+        rivals = candidates(collective, nbytes, machine, joined, root, **options)
+        schedule = rivals[0][0][0]
     options |= {"segment": None if segment is None else parse_bytes(segment), "fair": fair}
     record = svg is not None or trace is not None
     outcome = simulate(schedule, nbytes, machine, joined, mode=mode, fail=failing, record=record, **options)
+    if rivals and not as_json:
+        show_candidates(*rivals)
     _finish(outcome, svg, heat, trace, as_json=as_json)
 
 
-def _check(collective: str, ranks: int, root: int, mode: str) -> None:
-    require_ranks(collective, ranks, root)
-    if mode not in MODES:
-        raise ConfigError(f"--mode {mode}: there are: {', '.join(MODES)}")
-
-
 def _slowed(joined: Topology, slow_links: list[str]) -> Topology:
-    for name, factor in map(parse_slow_link, slow_links):
+    for name, factor in _each_once("--slow-link", "link", map(parse_slow_link, slow_links)).items():
         joined = joined.with_slow_link(name, factor)
     return joined
+
+
+def _each_once(option: str, what: str, pairs: Iterable[tuple[Name, float]]) -> dict[Name, float]:
+    found: dict[Name, float] = {}
+    for name, factor in pairs:
+        if name in found:
+            raise ConfigError(f"{option}: {what} {name} is {found[name]:g} times as slow, or {factor:g}? Say it once")
+        found[name] = factor
+    return found
 
 
 def _machine(joined: Topology, link: tuple[str, str], local: tuple[str, str], gamma: float) -> Machine:
@@ -117,15 +135,8 @@ def _machine(joined: Topology, link: tuple[str, str], local: tuple[str, str], ga
 def _finish(outcome: Outcome, svg: Path | None, heat: Path | None, trace: Path | None, *, as_json: bool) -> None:
     for path, draw in ((svg, draw_flights), (heat, draw_heat), (trace, chrome_trace)):
         if path is not None:
-            _write(path, draw(outcome))
+            write(path, draw(outcome))
     if as_json:
         print(json.dumps(fields(outcome), indent=2))
     else:
         show(outcome)
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"cannot write {path}: {error.strerror}") from error

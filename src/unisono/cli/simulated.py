@@ -36,7 +36,7 @@ def fields(outcome: Outcome) -> dict[str, Any]:
         "messages": outcome.messages,
     }
     if outcome.stall is not None:
-        return result | {"stall": _stall_fields(outcome.stall)}
+        result["stall"] = _stall_fields(outcome.stall)
     return result | {
         "bottleneck": outcome.bottleneck.name,
         "links": [
@@ -68,10 +68,9 @@ def show(outcome: Outcome) -> None:
     """For a person."""
     console = _console()
     how = "in lockstep" if outcome.mode == "lockstep" else "as flows"
-    verb = "stalls after" if outcome.stall else "takes"
-    multiple = (
-        "" if outcome.stall else f", {outcome.multiple_of_bound:.3g} × the bound of {format_seconds(outcome.bound)}"
-    )
+    verb, multiple = "stalls after", ""
+    if not outcome.never_ends:
+        verb, multiple = "takes", f", {outcome.multiple_of_bound:.3g} × the bound of {format_seconds(outcome.bound)}"
     console.print(
         f"[bold]{outcome.collective} of {format_bytes(outcome.nbytes)} among {outcome.p:,} ranks on "
         f"{outcome.topology.name}[/]\n"
@@ -79,9 +78,9 @@ def show(outcome: Outcome) -> None:
         f"{outcome.rounds:,} rounds, {outcome.messages:,} messages\n"
     )
     _show_terms(console, outcome)
-    if outcome.stall is None:
+    if not outcome.never_ends:
         _show_links(console, outcome)
-    else:  # its links have carried less than they would have
+    if outcome.stall is not None:
         _show_stall(console, outcome.stall, outcome.p)
 
 
@@ -113,9 +112,11 @@ def _show_links(console: Console, outcome: Outcome) -> None:
 
 
 def _show_stall(console: Console, stall: Stall, p: int) -> None:
-    console.print(
-        f"\nrank {stall.rank} fails in round {stall.round + 1}: {stall.stuck:,} of the other {p - 1:,} ranks never end"
-    )
+    failure = f"\nrank {stall.rank} fails in round {stall.round + 1}"
+    if not stall.stuck:
+        console.print(f"{failure}, and nobody needs it any more")
+        return
+    console.print(f"{failure}: {stall.stuck:,} of the other {p - 1:,} ranks never end")
     for rank in _by_time(stall)[:MOST_STUCK]:
         console.print(
             f"  rank {rank} waits for rank {stall.waits_for[rank]} in round {stall.last_round[rank] + 1}, "

@@ -19,9 +19,15 @@ _RATES = _BITS | {unit.lower(): rate for unit, rate in _BITS.items()} | _BYTES
 """Bits as tc writes them, too: 10gbit."""
 
 
+_MOST_BYTES = 1 << 50
+"""Of a vector: more than anybody has, and far from where 64 bits end."""
+
+
 def parse_bytes(text: str) -> int:
     """A number of bytes: 64MiB, 1GB, 4096."""
     value = _parse(text, {"": 1.0} | _BYTES, "a size", "64MiB")
+    if value > _MOST_BYTES:
+        raise ConfigError(f"{text!r}: a size is up to 1024TiB; the nearest is 1024TiB")
     if value != int(value):
         raise ConfigError(f"{text!r} is not a whole number of bytes; the nearest is {round(value)}")
     return int(value)
@@ -51,7 +57,9 @@ def _parse(text: str, units: Mapping[str, float], what: str, example: str) -> fl
         same_letters = [known for known in units if known.lower() == unit.lower()]
         raise ConfigError(f"{text!r}: {what} has no unit {unit!r}; did you mean {(same_letters or near)[0]!r}?")
     value = number * units[unit]
-    if value < 0 or not isfinite(value):
+    if value < 0:
+        raise ConfigError(f"{text!r}: {what} is from 0 up; did you mean {text.strip().lstrip('-')!r}?")
+    if not isfinite(value):
         raise ConfigError(f"{text!r}: {what} is from 0 up, such as {example}")
     return value
 
@@ -71,4 +79,4 @@ def format_seconds(seconds: float) -> str:
         if seconds >= factor:
             value = seconds / factor
             return f"{value:,.0f} {unit}" if value >= 1000 else f"{value:.3f} {unit}"
-    return f"{seconds * 1e9:.3g} ns"
+    return f"{round(seconds * 1e9, 6):.3g} ns"  # less is left by rounding

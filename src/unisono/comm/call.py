@@ -9,9 +9,9 @@ from typing import Any
 
 from .._native import supports
 from ..errors import ConfigError, ScheduleError
-from ..schedule.catalog import find
 from ..schedule.layout import Layout, UnequalBlocks
 from ..schedule.schedule import Schedule
+from ..schedule.spelling import schedule_named
 from .arguments import real
 from .arrays import Array
 
@@ -75,7 +75,7 @@ class Call:
         if not isinstance(self.algorithm, str):
             raise ConfigError(f"algorithm is a name, as `unisono algorithms` lists them, not {self.algorithm!r}")
         try:
-            workers = find(self.collective, self.algorithm).schedule(size, self.root).workers
+            workers = schedule_named(self.collective, self.algorithm, size, self.root).workers
         except ScheduleError as error:
             raise ConfigError(str(error)) from error
         if workers < size:

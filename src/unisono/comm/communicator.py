@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 import numpy as np
 
 from .._native import Executor, Inbox, Ticket
-from ..errors import ConfigError
-from ..schedule.layout import EqualBlocks, UnequalBlocks
-from ..tune.links import Place
+from ..errors import ConfigError, UnisonoError
+from ..schedule.layout import EqualBlocks
+from ..tune.model import Model
+from ..tune.place import Place
+from ..tune.select import Selector
 from . import objects
 from .arguments import counts_of_rows, seconds, whole
 from .arrays import Array, is_value, new_array, readable, writable
@@ -27,6 +29,7 @@ from .call import Call
 from .fork import Refusal, in_a_forked_child, this_process
 from .handle import Done, Handle, Started, Submitted
 from .lookout import Lookout
+from .parts import cut, equal_parts, one_part, parts, reduced_part, with_rows
 from .plans import Sharing
 from .prepared import Shape
 from .requests import Collective, Exchange, Steps, finished, one_call, steps_of
@@ -34,6 +37,7 @@ from .runner import Runner
 
 if TYPE_CHECKING:
     from ..trace.file import Track
+    from .comparison import Comparison
     from .shrink import Shrink
 
 P = ParamSpec("P")
@@ -68,6 +72,7 @@ class Communicator:
         size: int,
         local_rank: int = 0,
         hosts: list[str] | None = None,
+        machines: list[str] | None = None,
         links: list[str] | None = None,
         deadline: float = 300.0,
         allow_pickle: bool = False,
@@ -80,6 +85,8 @@ class Communicator:
         shrink: Shrink | None = None,
         track: Track | None = None,
         witness: Witness | None = None,
+        model: Model | None = None,
+        cores: int | None = None,
     ) -> None:
         self.rank, self.size, self.local_rank = rank, size, local_rank
         self.hosts = hosts or []  # by rank
@@ -88,12 +95,14 @@ class Communicator:
         self.allow_pickle = allow_pickle
         self._sharing = "none" if sharing is None else "direct" if sharing.direct else "staged"
         witness = witness and replace(witness, sharing=self._sharing)
+        model = model or Model()
+        place = Place.of(self.hosts, cores or os.cpu_count() or 1, shares_memory=sharing is not None, machines=machines)
         self._runner: Runner | Refusal = Runner(
             executor,
             rank,
             size,
             sharing=sharing,
-            place=Place.of(self.hosts, os.cpu_count() or 1),
+            selector=Selector(model, model.at(place, self.hosts)),
             lookout=lookout,
             strict=strict,
             track=track,
@@ -128,6 +137,11 @@ class Communicator:
         self._deadline = deadline
         self._shortcuts.forget()
 
+    @property
+    def failure(self) -> UnisonoError | None:
+        """What a call would raise at once, because a rank is lost or has failed; None if all is well."""
+        return self._runner.news
+
     def close(self) -> None:
         """Give up all links, when the calls under way are through; further calls raise."""
         if not self._runner.closed:
@@ -145,7 +159,7 @@ class Communicator:
         Calls run in the order in which they are made; the arrays are not to be touched before the handle is done.
         """
         function = getattr(self, call, None) if isinstance(call, str) and not call.startswith("_") else None
-        is_no_call = call in ("start", "close", "stats", "empty", "shrink") or str(call).endswith("_async")
+        is_no_call = call in ("start", "close", "stats", "empty", "shrink", "explain") or str(call).endswith("_async")
         if is_no_call or not callable(function):
             raise ConfigError(f'there is no call {call!r} to start; give its name, such as start("allreduce", x)')
         if self._runner.closed:
@@ -214,20 +228,31 @@ class Communicator:
         """What happened so far; may be asked for from another thread while a call goes on.
 
         ``sharing``: ``"direct"`` or ``"staged"`` use of the other ranks' arrays, or ``"none"``, over links only;
-        ``calls``; bytes ``sent`` to and ``received`` from each rank without headers; seconds ``waited`` for each rank;
-        which ``algorithms`` ran how often; ``recent`` calls, the newest last: what each was and from which line, when
-        it began and ended, and when its first bytes came from each peer, on the clock of ``time.monotonic()``.
+        ``calls``; the ``instructions`` of their programs that ran; bytes ``sent`` to and ``received`` from each rank
+        without headers; seconds ``waited`` for each rank; which ``algorithms`` ran how often; ``recent`` calls, the
+        newest last: what each was and from which line, when it began and ended, and when its first bytes came from
+        each peer, on the clock of ``time.monotonic()``.
         """
-        calls, sent, received = self._runner.executor.counters()
+        calls, instructions, sent, received = self._runner.executor.counters()
         return {
             "sharing": self._sharing,
             "calls": calls,
+            "instructions": instructions,
             "sent": sent,
             "received": received,
             "waited": self._runner.flight.waited(),
             "algorithms": self._runner.uses(),
             "recent": [record.facts() for record in self._runner.flight.calls_since()],
         }
+
+    def explain(self, collective: str, nbytes: int, *, measured: bool = False) -> Comparison:
+        """Which algorithms there are for a vector of so many bytes, what they would take, and which one is chosen.
+
+        Printed, it is a table. ``measured`` runs them all, so every rank has to call it.
+        """
+        from .comparison import compare
+
+        return compare(self, collective, nbytes, measured=measured)
 
     def empty(self, shape: int | Sequence[int], dtype: Any = np.float32) -> Any:
         """An array, not filled, in memory that the other ranks of this host reduce from and write to directly.
@@ -268,7 +293,7 @@ class Communicator:
         given = readable(x)
         call = self._call("allreduce", given, algorithm, 0, op, reproducible)
         target = self._target(out, given, given.values.shape)
-        yield self._request(call, given, target, self._whole(given), deadline)
+        yield self._request(call, given, target, Shape(one_part(given)), deadline)
         return target.given_back(given)
 
     @one_call
@@ -278,7 +303,7 @@ class Communicator:
         """Fill x on every rank with the root's. Lists and numbers are returned instead, as long as they were."""
         array = readable(x)._replace(origin=None) if is_value(x) else writable(x, "x")
         call = self._call("broadcast", array, algorithm, self._rank(root))
-        yield self._request(call, array, array, self._whole(array), deadline)
+        yield self._request(call, array, array, Shape(one_part(array)), deadline)
         return array.given_back(array._replace(origin=x))
 
     @one_call
@@ -297,7 +322,7 @@ class Communicator:
         root, given = self._rank(root), readable(x)
         call = self._call("reduce", given, algorithm, root, op, reproducible)
         target = self._target(out, given, given.values.shape) if self.rank == root else given.like((0,))
-        yield self._request(call, given, target, self._whole(given), deadline)
+        yield self._request(call, given, target, Shape(one_part(given)), deadline)
         return target.given_back(given) if self.rank == root else None
 
     @one_call
@@ -308,7 +333,7 @@ class Communicator:
         given = readable(x)
         call = self._call("scan", given, algorithm, 0, op)
         target = self._target(out, given, given.values.shape)
-        yield self._request(call, given, target, self._whole(given), deadline)
+        yield self._request(call, given, target, Shape(one_part(given)), deadline)
         return target.given_back(given)
 
     @one_call
@@ -319,7 +344,7 @@ class Communicator:
         source = readable(x)
         call = self._call("allgather", source, algorithm)
         target = self._target(out, source, (self.size, *source.values.shape))
-        shape = Shape(self._equal_parts(source), part_in=True)
+        shape = Shape(equal_parts(source, self.size), part_in=True)
         yield self._request(call, source, target, shape, deadline)
         return target.given_back(source)
 
@@ -328,11 +353,11 @@ class Communicator:
         self, x: Any, *, out: Any = None, algorithm: str | None = None, deadline: float | None = None
     ) -> Any:
         """Every rank gets all ranks' x, which may differ in length, one after the other along the first axis."""
-        source = self._rows(x)
+        source = with_rows(x)
         call = self._call("allgather", source, algorithm)
         counts = self._counts(source, deadline)
         target = self._target(out, source, (sum(counts), *source.values.shape[1:]))
-        shape = Shape(self._parts(source, counts), part_in=True)
+        shape = Shape(parts(source, counts), part_in=True)
         self._run(call, source, target, shape, deadline)
         return target.given_back(source)
 
@@ -346,7 +371,7 @@ class Communicator:
         target = source.like((0,))
         if self.rank == root:
             target = self._target(out, source, (self.size, *source.values.shape))
-        shape = Shape(self._equal_parts(source), part_in=True)
+        shape = Shape(equal_parts(source, self.size), part_in=True)
         yield self._request(call, source, target, shape, deadline)
         return target.given_back(source) if self.rank == root else None
 
@@ -355,13 +380,13 @@ class Communicator:
         self, x: Any, root: int = 0, *, out: Any = None, algorithm: str | None = None, deadline: float | None = None
     ) -> Any:
         """The root gets all ranks' x, which may differ in length, one after the other; the others get None."""
-        root, source = self._rank(root), self._rows(x)
+        root, source = self._rank(root), with_rows(x)
         call = self._call("gather", source, algorithm, root)
         counts = self._counts(source, deadline)
         target = source.like((0,))
         if self.rank == root:
             target = self._target(out, source, (sum(counts), *source.values.shape[1:]))
-        shape = Shape(self._parts(source, counts), part_in=True)
+        shape = Shape(parts(source, counts), part_in=True)
         self._run(call, source, target, shape, deadline)
         return target.given_back(source) if self.rank == root else None
 
@@ -371,8 +396,8 @@ class Communicator:
     ) -> Steps[Any]:
         """Every rank gets its part of the root's x, cut along the first axis; other ranks pass None, and out."""
         root = self._rank(root)
-        source, target = self._scattered(x, root, out, self._cut)
-        shape = Shape(self._equal_parts(target), part_out=True)
+        source, target = self._scattered(x, root, out, lambda shape: cut(shape, self.size))
+        shape = Shape(equal_parts(target, self.size), part_out=True)
         yield self._request(self._call("scatter", source, algorithm, root), source, target, shape, deadline)
         return target.given_back(source)
 
@@ -391,12 +416,12 @@ class Communicator:
         root = self._rank(root)
         rows = np.zeros(self.size, np.int64)
         if self.rank == root:
-            rows[:] = counts_of_rows(counts, self.size, len(self._rows(x).values))
+            rows[:] = counts_of_rows(counts, self.size, len(with_rows(x).values))
         self.broadcast(rows, root, deadline=deadline)
         source, target = self._scattered(x, root, out, lambda shape: (int(rows[root]), *shape[1:]))
         if target.values.shape[:1] != (rows[self.rank],):
             raise ConfigError(f"out has shape {target.values.shape}, but {rows[self.rank]} rows will arrive")
-        shape = Shape(self._parts(target, rows.tolist()), part_out=True)
+        shape = Shape(parts(target, rows.tolist()), part_out=True)
         self._run(self._call("scatter", source, algorithm, root), source, target, shape, deadline)
         return target.given_back(source)
 
@@ -416,9 +441,9 @@ class Communicator:
 
         The parts are equal, or rank i gets the next ``counts[i]`` rows; counts is the same on every rank.
         """
-        given = readable(x) if counts is None else self._rows(x)
+        given = readable(x) if counts is None else with_rows(x)
         call = self._call("reduce_scatter", given, algorithm, 0, op, reproducible)
-        shape, layout = self._reduced_part(given, counts)
+        shape, layout = reduced_part(given, counts, self.rank, self.size)
         target = self._target(out, given, shape)
         yield self._request(call, given, target, Shape(layout, part_out=True), deadline)
         return target.given_back(given)
@@ -430,7 +455,7 @@ class Communicator:
         """Send the i-th part of x (cut along the first axis) to rank i; get as many parts back, by rank."""
         source = readable(x)
         call = self._call("alltoall", source, algorithm)
-        self._cut(source.values.shape)
+        cut(source.values.shape, self.size)
         target = self._target(out, source, source.values.shape)
         layout = EqualBlocks(source.values.nbytes * self.size, self.size**2, source.values.itemsize)
         yield self._request(call, source, target, Shape(layout), deadline)
@@ -447,12 +472,12 @@ class Communicator:
         deadline: float | None = None,
     ) -> Any:
         """Send the next ``counts[i]`` rows of x to rank i; get what the others send here, one after the other."""
-        source = self._rows(x)
+        source = with_rows(x)
         call = self._call("alltoall", source, algorithm)
         own = np.array(counts_of_rows(counts, self.size, len(source.values)), np.int64)
         matrix = self.allgather(own, deadline=deadline)
         target = self._target(out, source, (int(matrix[:, self.rank].sum()), *source.values.shape[1:]))
-        layout = self._parts(source, matrix.ravel().tolist())
+        layout = parts(source, matrix.ravel().tolist())
         self._run(call, source, target, Shape(layout), deadline)
         return target.given_back(source)
 
@@ -542,55 +567,21 @@ class Communicator:
         return target
 
     def _scattered(
-        self, x: Any, root: int, out: Any, cut: Callable[[tuple[int, ...]], tuple[int, ...]]
+        self, x: Any, root: int, out: Any, part_of: Callable[[tuple[int, ...]], tuple[int, ...]]
     ) -> tuple[Array, Array]:
         """The root's vector and where its part goes; other ranks have the latter only."""
         if self.rank == root:
             source = readable(x)
-            return source, self._target(out, source, cut(source.values.shape))
+            return source, self._target(out, source, part_of(source.values.shape))
         if out is None:
             raise ConfigError("scatter needs out= on ranks other than the root: they cannot know what will arrive")
         target = writable(out)
         return target.like((0,)), target
 
-    def _rows(self, x: Any) -> Array:
-        array = readable(x)
-        if array.values.ndim == 0:
-            raise ConfigError("a single number has no rows; pass an array of one dimension or more")
-        return array
-
     def _counts(self, source: Array, deadline: float | None) -> list[int]:
         """How many rows every rank has."""
         own = np.array([source.values.shape[0]], np.int64)
         return [int(count) for count in self.allgather(own, deadline=deadline).ravel()]
-
-    def _parts(self, array: Array, counts: list[int]) -> UnequalBlocks:
-        row = array.values.itemsize * prod(array.values.shape[1:])
-        return UnequalBlocks.of([count * row for count in counts])
-
-    def _reduced_part(
-        self, array: Array, counts: Sequence[int] | None
-    ) -> tuple[tuple[int, ...], EqualBlocks | UnequalBlocks]:
-        """The shape of this rank's part, and all parts."""
-        shape = array.values.shape
-        if counts is None:
-            return self._cut(shape), EqualBlocks(array.values.nbytes, self.size, array.values.itemsize)
-        rows = counts_of_rows(counts, self.size, shape[0])
-        return (rows[self.rank], *shape[1:]), self._parts(array, rows)
-
-    def _equal_parts(self, part: Array) -> EqualBlocks:
-        return EqualBlocks(part.values.nbytes * self.size, self.size, part.values.itemsize)
-
-    def _whole(self, array: Array) -> Shape:
-        return Shape(EqualBlocks(array.values.nbytes, 1, array.values.itemsize))
-
-    def _cut(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        if not shape or shape[0] % self.size:
-            raise ConfigError(
-                f"an array of shape {shape} cannot be cut into {self.size} equal parts along its first axis; "
-                "scatterv, alltoallv and reduce_scatter take counts= of rows"
-            )
-        return (shape[0] // self.size, *shape[1:])
 
     def _rank(self, given: Any, what: str = "root") -> int:
         rank = whole(given, what)

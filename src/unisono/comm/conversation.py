@@ -127,16 +127,35 @@ class Loop:
         self.cancel_all()
         self._selector.close()
 
+    def linger(self, until: float, spin: float = 0.0) -> None:
+        """Until somebody may go on, or that moment; for the first `spin` seconds without sleep. The only thing that may
+        be done beside another thread."""
+        asleep_from = min(monotonic() + spin, until)
+        while spin and monotonic() < asleep_from:
+            if self._selector.select(0.0):
+                return
+            os.sched_yield()
+        self._selector.select(None if until == inf else max(0.0, until - monotonic()))
+
+    def turn(self) -> None:
+        """Takes those forward who may go on, and does not wait."""
+        self._advance(0.0)
+
+    def due(self) -> float:
+        """When somebody has to go on, whatever comes."""
+        return min((min(task.deadline, task.wait.until) for task in self._tasks), default=inf)
+
     def _turn(self, deadline: float) -> None:
-        wake = min((min(task.deadline, task.wait.until) for task in self._tasks), default=inf)
-        wake = min(wake, deadline)
+        wake = min(self.due(), deadline)
         assert wake < inf or self._tasks, "nothing left to wait for"
+        self._advance(None if wake == inf else max(0.0, wake - monotonic()))
+
+    def _advance(self, seconds: float | None) -> None:
         ready: deque[Task] = deque()
-        for key, events in self._selector.select(None if wake == inf else max(0.0, wake - monotonic())):
+        for key, events in self._selector.select(seconds):
             ready.extend(task for task in key.data if task.wait.events & events)
         now = monotonic()
-        if now >= wake:
-            ready.extend(task for task in self._tasks if min(task.deadline, task.wait.until) <= now)
+        ready.extend(task for task in self._tasks if min(task.deadline, task.wait.until) <= now)
         for task in dict.fromkeys(ready):
             if task in self._tasks:
                 self._unpark(task)

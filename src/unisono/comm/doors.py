@@ -37,7 +37,7 @@ class Doors:
         try:
             self.inbox = make_inbox(settings.size)
             os.set_inheritable(self.inbox, False)
-            self.unix = _listen_unix(settings)
+            self.unix = listen_unix(settings)
         except OSError as error:
             self.close_inbox()
             if settings.links == "shm":
@@ -124,7 +124,7 @@ class Doors:
             self.inbox = None
 
 
-def _listen_unix(settings: Settings) -> socket.socket:
+def listen_unix(settings: Settings) -> socket.socket:
     """An abstract name needs no file system and vanishes with its socket. It is no secret: /proc/net/unix has it."""
     job = re.sub(r"[^\w.-]", "_", settings.job, flags=re.ASCII)[:48]
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from time import monotonic, monotonic_ns
 from typing import TYPE_CHECKING
 
 from ..errors import DeadlineExceeded, MismatchError, PeerLost, UnisonoError
 from .flight import Flight
 from .in_flight import go_no_further_at_exit
-from .incident import Report
+from .incident import Errand, Message, Report
 from .lookout import Lookout
 from .status import Whereabouts, facts_of
 
@@ -70,6 +71,13 @@ class Explanation:
         if self._lookout:
             self._lookout.seen()
 
+    def say_of_errands(self, errand: Callable[[], Errand | None]) -> None:
+        self._whereabouts.errand = errand
+
+    def tell_of_errand(self) -> None:
+        if self._lookout:
+            self._lookout.tell_of_errand()
+
     def of(self, error: BaseException, call: str, epoch: int) -> BaseException:
         """What to raise where a call of that epoch ended with this error."""
         go_no_further_at_exit()
@@ -111,4 +119,5 @@ class Explanation:
             call=facts_of(record) if record else None,
             round=error.round,
             waited=(monotonic_ns() - record.began) / 1e9 if record else 0.0,
+            message=None if error.message is None else Message(error.ranks[0], self._rank, error.message),
         )

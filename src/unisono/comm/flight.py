@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..trace.record import Kind, Peer, Record
 from .sites import Sites
@@ -12,6 +12,15 @@ if TYPE_CHECKING:
 
 RUNNING, DONE, FAILED = range(3)
 """As in native/observe/recorder.hpp."""
+
+
+class Tally(NamedTuple):
+    """How many calls a rank has begun together with others."""
+
+    of_all: int
+    sent: list[int]  # messages to each rank in calls of two ranks that are through
+    received: list[int]  # and from each
+    since: int  # the number of the first call that is counted
 
 
 class Flight:
@@ -34,9 +43,21 @@ class Flight:
         """What a number stands for."""
         return self._kinds[number]
 
+    def tally(self) -> Tally:
+        """How many calls have begun so far, and messages gone."""
+        return Tally(*self._recorder.tally())
+
     def waited(self) -> list[float]:
         """Seconds that this rank has waited for each."""
         return [nanoseconds / 1e9 for nanoseconds in self._recorder.waited()]
+
+    def spans_since(self, number: int) -> dict[int, tuple[float, float]]:
+        """When the kept calls from this number on began and ended, in seconds; only of those that have ended."""
+        return {
+            number: (began / 1e9, ended / 1e9)
+            for number, _, _, _, _, began, ended, outcome, _ in self._recorder.calls_since(number)
+            if outcome != RUNNING
+        }
 
     def calls_since(self, number: int = 0) -> list[Record]:
         """The kept calls from this number on, the newest last; the last one may still go on."""

@@ -21,8 +21,8 @@ class Pending(Protocol):
 
     def done(self) -> bool: ...
 
-    def wait(self, seconds: float | None) -> bool:
-        """Whether it was through in time."""
+    def wait(self, seconds: float | None, *, in_background: bool = False) -> bool:
+        """Whether it was through in time. In the background, another thread computes meanwhile."""
         ...
 
     async def until_done(self) -> None: ...
@@ -52,8 +52,8 @@ class Started:
     def done(self) -> bool:
         return self._ticket.done()
 
-    def wait(self, seconds: float | None) -> bool:
-        return self._ticket.wait(seconds)
+    def wait(self, seconds: float | None, *, in_background: bool = False) -> bool:
+        return self._ticket.wait(seconds, in_background)
 
     async def until_done(self) -> None:
         import asyncio  # slow to import, and few await
@@ -82,7 +82,7 @@ class Submitted:
     def done(self) -> bool:
         return self._future.done()
 
-    def wait(self, seconds: float | None) -> bool:
+    def wait(self, seconds: float | None, *, in_background: bool = False) -> bool:
         try:
             self._future.exception(seconds)
         except TimeoutError:
@@ -111,7 +111,7 @@ class Done:
     def done(self) -> bool:
         return True
 
-    def wait(self, seconds: float | None) -> bool:
+    def wait(self, seconds: float | None, *, in_background: bool = False) -> bool:
         return True
 
     async def until_done(self) -> None:
@@ -139,10 +139,17 @@ class Handle:
 
     def wait(self, deadline: float | None = None) -> Any:
         """The result; waits for it for at most ``deadline`` seconds (the call has its own deadline besides)."""
+        return self._wait(deadline, in_background=False)
+
+    def wait_in_background(self) -> Any:
+        """The result, for a thread beside one that computes and needs the core: to wait here is to sleep at once."""
+        return self._wait(None, in_background=True)
+
+    def _wait(self, deadline: float | None, *, in_background: bool) -> Any:
         self._require_process()
         limit = None if deadline is None else seconds(deadline, or_none_at_all=True)
         try:
-            if not self._pending.wait(limit):
+            if not self._pending.wait(limit, in_background=in_background):
                 raise DeadlineExceeded(f"{self._what} was not through after {limit:g} s; it goes on")
         except KeyboardInterrupt as error:  # nobody waits any more: the call ends too, here and elsewhere
             raise self._explain(error) from None

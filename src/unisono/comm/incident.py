@@ -21,10 +21,34 @@ class CallFacts:
     sequence: int | None  # of the calls of all ranks; None for a call of two ranks only
     what: str
     where: str  # file:line
+    before: int | None = None  # for a call of two ranks: which call of all ranks comes next
 
     def __str__(self) -> str:
         number = "" if self.sequence is None else f"call {self.sequence}, "
         return f"{number}{self.what}{f' at {self.where}' if self.where else ''}"
+
+
+@dataclass(frozen=True)
+class Message:
+    """One that two ranks exchange in a call of them alone."""
+
+    sender: int
+    receiver: int
+    number: int  # of those that go this way, from 0
+
+
+@dataclass(frozen=True)
+class Errand:
+    """What a rank waits for outside of its communicator's calls."""
+
+    what: str
+    where: str  # file:line
+    key: str  # the same on all ranks that wait for the same
+    ranks: list[int]  # that have to come
+    since: float = 0.0  # seconds
+
+    def __str__(self) -> str:
+        return f"{self.what}{f' at {self.where}' if self.where else ''}"
 
 
 @dataclass(frozen=True)
@@ -40,6 +64,7 @@ class Report:
     call: CallFacts | None = None
     round: str = ""
     waited: float = 0.0
+    message: Message | None = None  # that one of two ranks does not know, or knows otherwise
 
 
 @dataclass(frozen=True)
@@ -51,6 +76,15 @@ class Status:
     since: float = 0.0  # seconds since that call began
     asked: CallFacts | None = None  # what it knows of the call that was asked for
     line: str = ""  # where its program is, outside of unisono
+    of_all: int = 0  # calls of all ranks that it has begun
+    sent: list[int] = field(default_factory=list)  # messages to each rank, in calls of two ranks that are through
+    received: list[int] = field(default_factory=list)  # and from each
+    to: int | None = None  # whom the call under way sends to, if it is one of two ranks
+    source: int | None = None  # and receives from
+    still: float = 0.0  # seconds without a byte in the call under way
+    inside: bool = False  # unisono is what its program waits in
+    errand: Errand | None = None
+    next: int | None = None  # call of all ranks, for one that has left
 
 
 @dataclass(frozen=True)
@@ -77,16 +111,22 @@ class Verdict:
         return bool(self.lost)
 
 
-def packed(value: Report | Status | Verdict) -> dict[str, Any]:
+def packed(value: Report | Status | Verdict | Message) -> dict[str, Any]:
     return asdict(value)
 
 
 def unpacked_report(body: dict[str, Any]) -> Report:
-    return _made(Report, body | {"call": _call(body.get("call"))})
+    return _made(Report, body | {"call": _call(body.get("call")), "message": unpacked_message(body.get("message"))})
+
+
+def unpacked_message(body: Any) -> Message | None:
+    return None if body is None else _made(Message, body)
 
 
 def unpacked_status(body: dict[str, Any]) -> Status:
-    return _made(Status, body | {"last": _call(body.get("last")), "asked": _call(body.get("asked"))})
+    errand = body.get("errand")
+    calls = {"last": _call(body.get("last")), "asked": _call(body.get("asked"))}
+    return _made(Status, body | calls | {"errand": None if errand is None else _made(Errand, errand)})
 
 
 def unpacked_verdict(body: dict[str, Any]) -> Verdict:

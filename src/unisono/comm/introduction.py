@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import secrets
 import socket
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from hashlib import sha256
 from itertools import count
 
-from ..config import Address, Settings, Store, parse_address
+from ..config import Address, Settings, parse_address
 from ..errors import ConfigError
 from .addresses import is_loopback
 from .rendezvous import listen
@@ -29,14 +31,19 @@ def introduce_ranks(settings: Settings) -> Settings:
     if store is None or (settings.key and settings.rendezvous):
         return settings
     name = f"unisono-{sha256(settings.job.encode()).hexdigest()[:16]}-{next(_numbers)}"
+    return introduce_through(partial(share, store, name), store.host, settings)
+
+
+def introduce_through(tell: Callable[[bytes | None, float], bytes], host: str, settings: Settings) -> Settings:
+    """Likewise, by any means that takes rank 0's word to the others, in so many seconds; host is that of rank 0."""
     if settings.rank:
-        word = json.loads(share(store, name, None, settings.start_timeout))
+        word = json.loads(tell(None, settings.start_timeout))
         return replace(settings, key=word["key"], rendezvous=parse_address("rendezvous", word["rendezvous"]))
     key = settings.key or secrets.token_hex(KEY_BYTES)
-    listener, point = (None, settings.rendezvous) if settings.rendezvous else _open(settings, store, key)
+    listener, point = (None, settings.rendezvous) if settings.rendezvous else _open(settings, host, key)
     try:
         word = {"key": key, "rendezvous": str(point)}
-        share(store, name, json.dumps(word).encode(), settings.start_timeout)
+        tell(json.dumps(word).encode(), settings.start_timeout)
     except BaseException:
         if listener:
             listener.close()
@@ -45,8 +52,8 @@ def introduce_ranks(settings: Settings) -> Settings:
     return replace(settings, key=key, rendezvous=point, listener=descriptor)
 
 
-def _open(settings: Settings, store: Store, key: str) -> tuple[socket.socket, Address]:
-    host = settings.bind or _reachable(store.host)
+def _open(settings: Settings, told: str, key: str) -> tuple[socket.socket, Address]:
+    host = settings.bind or reachable(told)
     try:
         listener = listen(host, key=key, ports=settings.ports)
     except OSError as error:
@@ -55,10 +62,10 @@ def _open(settings: Settings, store: Store, key: str) -> tuple[socket.socket, Ad
             "UNISONO_RENDEZVOUS=host:port on every rank"
         ) from error
     shown, port = listener.getsockname()[:2]
-    return listener, Address(_reachable(store.host) if shown in ("0.0.0.0", "::") else shown, port)
+    return listener, Address(reachable(told) if shown in ("0.0.0.0", "::") else shown, port)
 
 
-def _reachable(host: str) -> str:
+def reachable(host: str) -> str:
     """An address of this host that the others reach: the launcher's, unless a name leads back to this host only."""
     if host:
         with suppress(OSError):

@@ -18,16 +18,17 @@ Tell = Callable[[str, list[int], CallFacts, float], None]
 
 
 def notice(whereabouts: Whereabouts, tell: Tell) -> Talk[None]:
-    """Tells once of each call that is suspicious, and once more when it is long."""
-    told: set[tuple[int, str]] = set()  # of one call: its number, and what
+    """Tells of each call that is suspicious, and when it is long, again and again: those that it waits for move on."""
+    told: tuple[int, int] | None = None  # the number of a call, and how long it took, in waits that are long
     while True:
         yield pause(BETWEEN_LOOKS)
         record = whereabouts.running()
         if record is None:
             continue
         waited = (monotonic_ns() - record.began) / 1e9
-        for kind, least in (("SuspiciousWait", SUSPICIOUS), ("LongWait", LONG)):
-            if waited >= least and (record.number, kind) not in told:
-                told = {other for other in told if other[0] == record.number} | {(record.number, kind)}
-                longest = max(record.peers, key=lambda peer: peer.waited, default=None)
-                tell(kind, [longest.rank] if longest and longest.waited else [], facts_of(record), waited)
+        now = (record.number, int(waited / LONG))
+        if waited >= SUSPICIOUS and told != now:
+            told = now
+            longest = max(record.peers, key=lambda peer: peer.waited, default=None)
+            kind = "LongWait" if waited >= LONG else "SuspiciousWait"
+            tell(kind, [longest.rank] if longest and longest.waited else [], facts_of(record), waited)

@@ -17,10 +17,20 @@ from ..errors import DeadlineExceeded, UnisonoError
 from . import words
 from .control import Control
 from .conversation import Talk
-from .desk import Desk
+from .desk import ERRAND, Desk
 from .fork import in_a_forked_child
 from .frames import Closed, Frame, Garbled, Kind
-from .incident import CallFacts, Report, Status, Verdict, packed, unpacked_status, unpacked_verdict
+from .incident import (
+    CallFacts,
+    Message,
+    Report,
+    Status,
+    Verdict,
+    packed,
+    unpacked_message,
+    unpacked_status,
+    unpacked_verdict,
+)
 from .long_waits import notice
 from .mail import Mail
 from .status import Whereabouts
@@ -109,6 +119,12 @@ class Lookout:
         if self._mail:
             self._mail.soon(lambda: self._hear(report))
 
+    def tell_of_errand(self) -> None:
+        """The program waits for others, and not in a call: they may wait for it in one."""
+        report = Report(self._epoch, self.rank, ERRAND)
+        if self._mail:
+            self._mail.soon(lambda: self._hear_of_wait(report))
+
     def settle(self, report: Report) -> Verdict | None:
         """What all ranks raise for what one, or several, have seen; nothing if there is nobody else.
 
@@ -146,6 +162,11 @@ class Lookout:
             f"after all ranks were told: {before.message if before else ''}"
         )
 
+    @property
+    def runs_here(self) -> bool:
+        """In the thread that asks, which cannot wait for its own end?"""
+        return self._mail is not None and self._mail.runs_here
+
     def close(self) -> None:
         """Says goodbye, with the last call, and hangs up; may be called twice."""
         if self._mail:
@@ -160,8 +181,8 @@ class Lookout:
 
     # In the thread
 
-    def status(self, sequence: int | None = None) -> Status:
-        return self._whereabouts.status(sequence)
+    def status(self, sequence: int | None = None, message: Message | None = None) -> Status:
+        return self._whereabouts.status(sequence, message, self.rank)
 
     def begin(self, talk: Talk[None]) -> None:
         self._in_thread().begin(talk)
@@ -206,7 +227,8 @@ class Lookout:
         return self._mail
 
     def _say_goodbye(self) -> None:
-        body = packed(self.status())
+        before = {str(rank): packed(status) for rank, status in self.left.items()}  # only rank 0 knows
+        body = packed(replace(self.status(), next=self._executor.position()[0])) | {"before": before}
         for rank in self.peers:
             self.post(rank, Kind.BYE, body)
 
@@ -226,9 +248,13 @@ class Lookout:
         """Whether there may be more."""
         body = frame.body
         if frame.kind is Kind.BYE:
-            self._let_leave(rank, unpacked_status(body))
+            said = dict(body)
+            for earlier, last in said.pop("before", {}).items():
+                self.left[int(earlier)] = unpacked_status(last)
+            self._let_leave(rank, unpacked_status(said))
         elif frame.kind is Kind.ASK:
-            self.post(rank, Kind.ANSWER, {"number": body.get("number"), **packed(self.status(body.get("sequence")))})
+            status = self.status(body.get("sequence"), unpacked_message(body.get("message")))
+            self.post(rank, Kind.ANSWER, {"number": body.get("number"), **packed(status)})
         elif frame.kind is Kind.VERDICT_OF_ALL:
             self.decide(unpacked_verdict(body))
         elif frame.kind is Kind.PRESENT:
@@ -258,9 +284,11 @@ class Lookout:
             self._desk.lose(rank, why)
 
     def _tell_of_wait(self, kind: str, ranks: list[int], call: CallFacts, waited: float) -> None:
+        self._hear_of_wait(Report(self._epoch, self.rank, kind, ranks, call=call, waited=waited))
+
+    def _hear_of_wait(self, report: Report) -> None:
         if self._verdict:
             return
-        report = Report(self._epoch, self.rank, kind, ranks, call=call, waited=waited)
         if self._desk:
             self._desk.hear_of_wait(report)
         else:

@@ -52,6 +52,11 @@ class Mail:
         with suppress(BlockingIOError):  # it is full of what wakes it
             self._wake.send(b".")
 
+    @property
+    def runs_here(self) -> bool:
+        """In the thread that asks?"""
+        return self._thread is threading.current_thread()
+
     def close(self, goodbye: Callable[[], None]) -> None:
         """After this was called, and what it posts has gone, as far as there is room; may be called twice."""
         if self._thread is None:

@@ -17,6 +17,12 @@ from ..schedule.layout import Layout
 LINE = 64  # bytes of a cache line
 TINY, WORD = 32, 8  # bytes of a stage on a board's line, and what its entries start at multiples of
 
+WINDOW_OF_TWO = 128 << 10  # bytes: more would leave the cache; more than two ranks would change cores too often
+
+ROTATION = (
+    4 << 20
+)  # bytes of the stages of all ranks that calls go over in turn: more takes longer, where ranks are many
+
 MOST_STEPS = 1 << 20  # as in native/transport/shm/board.hpp
 
 Offsets = NDArray[np.int64]
@@ -85,24 +91,32 @@ def make_plan(
         windows.nbytes,
         windows.number,
         step,
-        max(1, sharing.stage_bytes // step) if step else 1,
+        turns(step, sharing.stage_bytes, len(sizes)),
         windows.tiny,
         may_stage,
         sharing.stage_bytes,
         *arithmetic,
         fingerprint,
+        program.sums_at_once,
     )
 
 
 def cut(sizes: list[Offsets], largest: int, stage_bytes: int) -> Windows | None:
-    """The largest windows with which the entries of every rank fit its stage."""
+    """Whole blocks, or the largest windows with which the entries of every rank fit its stage."""
     whole = max(LINE, -(-largest // LINE) * LINE)
     if all(needed(each, whole, WORD) <= TINY for each in sizes):
         return Windows(whole, 1, tiny=True)
     if all(needed(each, whole, LINE) <= stage_bytes for each in sizes):
         return Windows(whole, 1, tiny=False)
     window = stage_bytes // max(map(len, sizes)) // LINE * LINE
+    if len(sizes) == 2:
+        window = min(window, WINDOW_OF_TWO)
     return Windows(window, -(-largest // window), tiny=False) if window else None
+
+
+def turns(step: int, stage_bytes: int, ranks: int) -> int:
+    """Places in each of a rank's two stages that calls take in turn, of so many bytes."""
+    return max(1, min(stage_bytes, ROTATION // (2 * ranks)) // step) if step else 1
 
 
 def _first(blocks: Offsets, count: int) -> Offsets:

@@ -9,13 +9,12 @@ import numpy as np
 from .._native import LinkPlan, SharedPlan
 from ..errors import ConfigError
 from ..interpret.lower import Area
-from ..schedule.catalog import find
 from ..schedule.layout import EqualBlocks, Layout
 from ..schedule.schedule import Schedule
+from ..schedule.spelling import schedule_named
 from ..trace.record import Kind
-from ..tune import links
-from ..tune.select import is_reproducible, select
-from ..tune.shared import prefers_stages
+from ..tune.select import Selector, is_reproducible
+from ..tune.stages import prefers_stages
 from .arrays import Array
 from .call import Call
 from .plans import Arithmetic, OffsetOf, Sharing, make_plan
@@ -42,8 +41,8 @@ class Prepared(NamedTuple):
 class Preparation:
     """Prepares the calls of one rank."""
 
-    def __init__(self, rank: int, size: int, sharing: Sharing | None, place: links.Place | None = None) -> None:
-        self.rank, self.size, self._place = rank, size, place
+    def __init__(self, rank: int, size: int, sharing: Sharing | None, selector: Selector) -> None:
+        self.rank, self.size, self._selector = rank, size, selector
         self.programs = Programs(rank, size)
         self._sharing = sharing
 
@@ -51,8 +50,10 @@ class Preparation:
         arithmetic = self._arithmetic(call, source)
         layout = shape.layout
         nbytes = layout.total // self.size if call.collective == "alltoall" else layout.total
-        schedule = self._schedule(call, nbytes)
-        if layout.blocks != schedule.blocks:  # the algorithm cuts as it likes
+        schedule = self._schedule(call, nbytes, source.dtype)
+        if schedule.shares is not None:
+            layout = schedule.layout(layout.total, source.values.itemsize)
+        elif layout.blocks != schedule.blocks:  # the algorithm cuts as it likes
             layout = EqualBlocks(layout.total, schedule.blocks, source.values.itemsize)
         fingerprint = call.fingerprint(schedule, layout, source.dtype)
         offset_of = offsets(call, layout, shape, self.size)
@@ -89,25 +90,23 @@ class Preparation:
             source.code, call.operator(source), call.factor, summands if call.averages and receives else 1
         )
 
-    def _schedule(self, call: Call, nbytes: int) -> Schedule:
-        if call.algorithm is None and self._sharing is None:
-            facts = call.collective, self.size, nbytes, call.root
-            return links.select(*facts, place=self._place, reproducible=call.reproducible)
+    def _schedule(self, call: Call, nbytes: int, dtype: str) -> Schedule:
         if call.algorithm is None:
-            return select(
+            return self._selector.select(
                 call.collective,
                 self.size,
                 nbytes,
                 call.root,
+                dtype=dtype,
+                op=call.op if isinstance(call.op, str) else "sum",
                 reproducible=call.reproducible,
-                shares_memory=self._sharing is not None,
             )
         if call.reproducible and not is_reproducible(call.collective, call.algorithm, self.size):
             raise ConfigError(
                 f"{call.algorithm} does not reduce from rank 0 to the last one after the other, so it cannot be "
                 "reproducible"
             )
-        return find(call.collective, call.algorithm).schedule(self.size, call.root)
+        return schedule_named(call.collective, call.algorithm, self.size, call.root)
 
 
 def kind_of(call: Call, schedule: Schedule, dtype: str) -> Kind:

@@ -16,7 +16,9 @@ from .._native import Executor, LinkPlan, Shortcuts
 from ..errors import ConfigError, DeadlineExceeded, UnisonoError
 from ..schedule.conditions import COLLECTIVES
 from ..trace.record import Kind
-from ..tune.links import Place
+from ..tune.model import Model
+from ..tune.place import Place
+from ..tune.select import Selector
 from .agreement import Agreement
 from .arrays import Array
 from .black_box import BlackBox, Witness
@@ -25,6 +27,7 @@ from .explanation import Explanation
 from .flight import Flight
 from .fork import in_a_forked_child
 from .in_flight import keep, stop_at_exit
+from .incident import Errand
 from .lookout import Lookout
 from .plans import Arithmetic, Sharing
 from .prepared import Preparation, Prepared
@@ -50,7 +53,7 @@ class Runner:
         size: int,
         *,
         sharing: Sharing | None = None,
-        place: Place | None = None,
+        selector: Selector | None = None,
         lookout: Lookout | None = None,
         strict: bool = False,
         track: Track | None = None,
@@ -61,7 +64,8 @@ class Runner:
         self.black_box = BlackBox(witness, self.flight) if witness else None
         self.used: Counter[str] = Counter()
         self._executor: Executor | None = executor
-        self._preparation = Preparation(rank, size, sharing, place)
+        self.selector = selector or Selector(Model(), Place(shares_memory=sharing is not None))
+        self._preparation = Preparation(rank, size, sharing, self.selector)
         self._prepared: dict[tuple[Any, ...], Prepared] = {}
         self._agreement = Agreement(self._preparation) if strict and size > 1 else None
         if lookout and self.black_box:
@@ -124,6 +128,11 @@ class Runner:
         for kind, count in self.shortcuts.uses().items():
             uses[str(self.flight.kind(kind))] += count
         return dict(uses)
+
+    @property
+    def news(self) -> UnisonoError | None:
+        """What a call raises at once."""
+        return self._explanation.news
 
     @property
     def lost(self) -> frozenset[int]:
@@ -189,6 +198,14 @@ class Runner:
     def epoch(self) -> int:
         """Between failures that all ranks recover from."""
         return self._explanation.epoch
+
+    def say_of_errands(self, errand: Callable[[], Errand | None]) -> None:
+        """Who asks where this rank is hears of this, too: what its program waits for that is no call."""
+        self._explanation.say_of_errands(errand)
+
+    def tell_of_errand(self) -> None:
+        """The program waits for other ranks. If they wait for it in a call, all raise a MismatchError."""
+        self._explanation.tell_of_errand()
 
     def explain(self, error: BaseException, call: str, epoch: int) -> BaseException:
         """What to raise to the program where a call of an epoch ended with this error."""
@@ -348,7 +365,8 @@ class Runner:
         plan = LinkPlan(
             program, sizes, nowhere, nowhere, *Arithmetic(array.code, 0), request.fingerprint, pairwise=True
         )
-        return Prepared(Kind(request.name, dtype=array.dtype), int(sizes.sum()), plan)
+        op = f"for {request.tag}" if request.tag else None
+        return Prepared(Kind(request.name, dtype=array.dtype, op=op), int(sizes.sum()), plan)
 
 
 def _fail(runner: weakref.ref[Runner], method: Any, ticket: Ticket, epoch: int) -> NoReturn:

@@ -11,6 +11,9 @@ PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
 PROGRAMS = PACKAGE + "bench" + os.sep
 """Uses unisono as any program does."""
 
+_libraries: tuple[str, ...] = (PACKAGE,)
+"""Folders whose code is not the user's."""
+
 MOST_SITES = 1 << 16
 """A program that generates its code has ever new lines: those beyond are not told apart."""
 
@@ -39,8 +42,13 @@ class Sites:
         return self._numbers.get(id(frame.f_code) + frame.f_lasti) or self._find(frame)
 
     def at(self, code: CodeType, instruction: int) -> int:
-        """The number of a line; UNKNOWN for one of ours."""
-        return UNKNOWN if _is_ours(code) else self._numbers.get(id(code) + instruction) or self._add(code, instruction)
+        """The number of a line that this thread is in; UNKNOWN for one of ours."""
+        frame: FrameType | None = _getframe(1)
+        while frame is not None and frame.f_code is not code:
+            frame = frame.f_back
+        if _is_ours(code) or (frame is not None and _is_made_by_ours(frame)):
+            return UNKNOWN
+        return self._numbers.get(id(code) + instruction) or self._add(code, instruction)
 
     def name(self, number: int) -> str:
         """file:line, or nothing if the line is not known."""
@@ -51,7 +59,7 @@ class Sites:
 
     def _find(self, start: FrameType) -> int:
         frame: FrameType | None = start
-        while frame is not None and _is_ours(frame.f_code):
+        while frame is not None and (_is_ours(frame.f_code) or _is_made_by_ours(frame)):
             frame = frame.f_back
         if frame is None:
             return UNKNOWN
@@ -68,8 +76,20 @@ class Sites:
             return number
 
 
+def pass_over(folder: str) -> None:
+    """Lines of this library, which makes calls for a program, are not those that somebody looks for."""
+    global _libraries
+    _libraries = tuple(dict.fromkeys((*_libraries, folder.rstrip(os.sep) + os.sep)))
+
+
 def _is_ours(code: CodeType) -> bool:
-    return code.co_filename.startswith(PACKAGE) and not code.co_filename.startswith(PROGRAMS)
+    return code.co_filename.startswith(_libraries) and not code.co_filename.startswith(PROGRAMS)
+
+
+def _is_made_by_ours(frame: FrameType) -> bool:
+    """Code without a file, such as what `dataclass` writes, belongs to the module in which it was made."""
+    file = frame.f_globals.get("__file__")
+    return frame.f_code.co_filename.startswith("<") and isinstance(file, str) and file.startswith(_libraries)
 
 
 def _line(code: CodeType, instruction: int) -> int:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import socket
 import sys
+import threading
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from math import inf
 from typing import TYPE_CHECKING, Any
@@ -19,6 +21,7 @@ from .black_box import Witness, witness_of
 from .fork import in_a_forked_child
 from .introduction import introduce_ranks
 from .lookout import Lookout
+from .models import Basis, agree_on_model
 from .rendezvous import listen
 from .shrink import Shrink
 from .verdict import tell_launcher
@@ -42,7 +45,12 @@ def init(*, allow_pickle: bool = False, **arguments: Any) -> Communicator:
     Arguments take precedence over UNISONO_* variables, and these over those of torchrun, mpirun and srun.
     ``allow_pickle`` allows the calls on objects, which run code that the other ranks send.
     """
-    settings = introduce_ranks(read_settings(**arguments))
+    return enter(introduce_ranks(read_settings(**arguments)), allow_pickle=allow_pickle)
+
+
+def enter(settings: Settings, *, allow_pickle: bool) -> Communicator:
+    """Join a job, as these settings say, with all that goes with it: word to the launcher, a trace, failures to
+    rehearse."""
     if settings.verdicts:
         tell_launcher(settings.verdicts, settings.rank)
     trace = None
@@ -69,13 +77,15 @@ def join(
     witness: Witness | None = None,
     witnesses: Sequence[Talk[None]] = (),
     testimonies: Sequence[Testimony] = (),
+    basis: Basis | None = None,
     seconds: float = inf,
 ) -> Communicator:
     """Meet the ranks that have the same settings, and link with each of them, in so many seconds at most.
 
     A trace is opened when its ranks have met; a track is part of one that was opened before, a witness of another one.
     Injections count the ranks and the calls of this communicator, so one that comes from another gets none. What one of
-    the witnesses raises ends the meeting; testimonies are closed with the communicator.
+    the witnesses raises ends the meeting; testimonies are closed with the communicator. What the ranks choose
+    algorithms by is the basis, if they have agreed on one before.
     """
     try:
         from .._native import Executor, Inbox
@@ -101,6 +111,7 @@ def join(
     try:
         if wiring.traced:
             track = begin_trace(settings, wiring, trace)
+        basis = basis or agree_on_model(settings, wiring, seconds=seconds)  # while the wires are still ours to look at
         inbox = inboxes[0] if inboxes else make_inbox(1)
         executor = Executor(
             wiring.rank,
@@ -109,7 +120,7 @@ def join(
             list(wiring.inboxes.items()),
             [(peer, sock.detach()) for peer, streams in wiring.sockets.items() for sock in streams],
             list(wiring.pids.items()),
-            ranks_on_host=len(wiring.local_ranks),
+            ranks_on_machine=wiring.machines.count(wiring.machines[wiring.rank]),
         )
         executor.inject([(x.action, x.call, x.round, x.seconds) for x in injections if x.rank == wiring.rank])
         sharing = agree_on_sharing(executor, wiring, staged=settings.links == "staged", seconds=seconds)
@@ -121,14 +132,20 @@ def join(
 
     process = os.getpid()
 
-    def close() -> None:
-        if os.getpid() != process:  # collected in a forked child, before it has let go of everything
-            return
+    def leave() -> None:
         executor.leave()
         lookout.close()
         wiring.close()
         for testimony in testimonies:
             testimony.close()
+
+    def close() -> None:
+        if os.getpid() != process:  # collected in a forked child, before it has let go of everything
+            return
+        if lookout.runs_here:  # collected there
+            threading.Thread(target=leave, name="unisono-close").start()
+        else:
+            leave()
 
     return Communicator(
         executor,
@@ -136,6 +153,7 @@ def join(
         size=wiring.size,
         local_rank=wiring.local_rank,
         hosts=wiring.hosts,
+        machines=wiring.machines,
         links=wiring.links,
         deadline=settings.deadline,
         allow_pickle=allow_pickle,
@@ -144,10 +162,14 @@ def join(
         lookout=lookout,
         strict=settings.check == "strict",
         on_close=close,
-        regroup=Regroup(settings, track, witness),
-        shrink=Shrink(join, settings, wiring.directory, wiring.refuge, testimonies, track, witness),
+        regroup=Regroup(settings, track, witness, basis),
+        shrink=Shrink(
+            partial(join, basis=basis), settings, wiring.directory, wiring.refuge, testimonies, track, witness
+        ),
         track=track,
         witness=witness,
+        model=basis.model,
+        cores=basis.cores,
     )
 
 
@@ -176,8 +198,9 @@ def begin_trace(settings: Settings, wiring: Wiring, trace: TraceFile | None) -> 
 class Regroup:
     """Makes communicators of some ranks of one: the first of them listens, all are told where, and they meet there."""
 
-    def __init__(self, settings: Settings, track: Track | None, witness: Witness | None) -> None:
+    def __init__(self, settings: Settings, track: Track | None, witness: Witness | None, basis: Basis) -> None:
         self._settings = settings
+        self._basis = basis
         self._track = track
         self._witness = witness
         self._numbers = count()
@@ -210,9 +233,23 @@ class Regroup:
             trace=None,  # is written already
             dump=None,  # by the witness
         )
+        return self.join(settings, number, members, allow_pickle=comm.allow_pickle)
+
+    def join(
+        self,
+        settings: Settings,
+        number: int | str,
+        members: list[int],
+        *,
+        allow_pickle: bool,
+        witnesses: Sequence[Talk[None]] = (),
+    ) -> Communicator:
+        """Meet the ranks that have these settings: those members, the so-manieth that were taken out."""
         track = self._track.part(number, members) if self._track else None
         witness = self._witness.part(number, members) if self._witness and len(members) > 1 else None
-        return join(settings, allow_pickle=comm.allow_pickle, track=track, witness=witness)
+        return join(
+            settings, allow_pickle=allow_pickle, track=track, witness=witness, witnesses=witnesses, basis=self._basis
+        )
 
 
 def local_address(settings: Settings) -> str:

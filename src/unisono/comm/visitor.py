@@ -7,6 +7,7 @@ import socket
 from ..config import Address
 from ..errors import ConfigError
 from .addresses import nearest_first, own_addresses
+from .calling import call_first
 from .conversation import Talk, connect, within
 from .frames import Channel, Closed, Garbled, Kind
 from .handshake import introduce
@@ -29,23 +30,12 @@ class Visitor:
     def visit(self, rank: int, doubts: list[int]) -> Talk[tuple[Channel, Address]]:
         """Comes to where it would listen. OSError: nobody is there; Silent: somebody is, and does not let us in."""
         card = self._cards[rank]
-        why: OSError = ConnectionRefusedError()
-        for address in nearest_first(card.addresses, self._own_addresses):
-            where = Address(address, card.refuge)
-            channel = Channel(socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM))
-            try:
-                yield from within(SILENCE, connect(channel.sock, where))
-                yield from self._greet(channel, rank, where, doubts)
-                return channel, where
-            except OSError as error:
-                channel.close()
-                why = error
-            except BaseException:
-                channel.close()
-                raise
-        raise why
+        near = [Address(host, card.refuge) for host in nearest_first(card.addresses, self._own_addresses)]
+        targets = [(socket.AF_INET6 if ":" in where.host else socket.AF_INET, where) for where in near]
+        return (yield from call_first(targets, lambda channel, where: self._greet(channel, rank, where, doubts)))
 
     def _greet(self, channel: Channel, rank: int, where: Address, doubts: list[int]) -> Talk[None]:
+        yield from within(SILENCE, connect(channel.sock, where))
         proof = introduce(channel, self._secret, purpose="shrink", rank=self._rank, peer=rank, where=str(where))
         try:
             yield from within(SILENCE, proof)

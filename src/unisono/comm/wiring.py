@@ -49,6 +49,7 @@ class Wiring:
     local_rank: int
     local_ranks: list[int]  # on this host, this one included
     hosts: list[str]  # by rank
+    machines: list[str]  # by rank: hosts of a lab are on one
     inbox: int | None  # None: nobody shares it
     inboxes: dict[int, int]  # of the ranks that share memory with this one
     sockets: dict[int, list[socket.socket]]  # to all others; both ends have the same order
@@ -100,9 +101,9 @@ def wire(settings: Settings, make_inbox: Callable[[int], int], witnesses: Sequen
     what a witness of rank 0's raises before all have met ends it."""
     if settings.size == 1:
         control = Control(0, ["rank 0"], {})
-        return Wiring(
-            0, 1, settings.local_rank or 0, [0], [settings.host], None, {}, {}, control, traced=bool(settings.trace)
-        )
+        alone = Wiring(0, 1, settings.local_rank or 0, [0], [settings.host], [settings.host], None, {}, {}, control)
+        alone.traced = bool(settings.trace)
+        return alone
     with ExitStack() as at_the_end, ExitStack() as on_failure:
         if listener := open_meeting(settings):  # first of all: an inherited one is closed whatever happens
             at_the_end.callback(listener.close)
@@ -218,7 +219,7 @@ class _Pairs:
                 channel, self.secret, purpose="share", rank=self.rank, peer=card.rank, where=f"@{card.unix}"
             )
             yield from channel.send(Kind.INBOX, {}, descriptor=self.doors.inbox)
-            inbox = _mapped((yield from channel.receive(Kind.INBOX, descriptors=1)))
+            inbox = mapped((yield from channel.receive(Kind.INBOX, descriptors=1)))
             try:
                 yield from channel.send(Kind.SHARED, {})
             except BaseException:
@@ -267,7 +268,7 @@ class _Pairs:
 
     def serve_unix(self, channel: Channel) -> Talk[None]:
         peer = self.expected((yield from admit(channel, self.secret, purpose="share", rank=self.rank)).rank)
-        inbox = _mapped((yield from channel.receive(Kind.INBOX, descriptors=1)))
+        inbox = mapped((yield from channel.receive(Kind.INBOX, descriptors=1)))
         try:
             yield from channel.send(Kind.INBOX, {}, descriptor=self.doors.inbox)
             yield from channel.receive(Kind.SHARED)
@@ -394,6 +395,7 @@ class _Pairs:
             local_rank=local_ranks.index(self.rank) if told is None else told,
             local_ranks=local_ranks,
             hosts=[card.host for card in self.cards],
+            machines=[card.boot or card.host for card in self.cards],
             inbox=inbox,
             inboxes=self.inboxes,
             sockets={peer: [sock for _, sock in sorted(streams.items())] for peer, streams in self.sockets.items()},
@@ -435,7 +437,7 @@ def describe_reach(cards: list[Card], rows: dict[int, dict[str, Any]], seconds: 
     return "\n".join(lines)
 
 
-def _mapped(frame: Frame) -> int:
+def mapped(frame: Frame) -> int:
     """The descriptor that came with a frame, after a mapping of it has succeeded."""
     try:
         if len(frame.descriptors) != 1:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from .incident import CallFacts, Report, Status
+from .divergence import Statuses, has_come
+from .incident import CallFacts, Message, Report, Status
 
-Statuses = Mapping[int, Status | None]
-"""What ranks answered who were asked; None is no answer."""
-
+CROSSED = "each waits for the other"
 SAME_CALLS = "All ranks have to make the same calls, with the same arguments and in the same order."
 
 
@@ -65,16 +64,42 @@ def of_deadline(report: Report, statuses: Statuses, names: Names) -> str:
 
 def of_mismatch(report: Report, statuses: Statuses, names: Names) -> str:
     """Ranks make different calls; which, and from where."""
-    pairwise = report.call is None or report.call.sequence is None
+    if report.message or report.call is None or report.call.sequence is None:
+        return _of_pair(report, statuses)
     kinds: dict[str, dict[int, str]] = {}  # what the ranks do, and at which line
     for rank, status in sorted(statuses.items()):
-        if status and (made := status.asked or (status.last if pairwise else None)):
-            kinds.setdefault(made.what, {})[rank] = made.where
+        if status and status.asked:
+            kinds.setdefault(status.asked.what, {})[rank] = status.asked.where
     described = [f"{what}{_lines(places)} on {_ranks(list(places))}" for what, places in kinds.items()]
-    if len(described) < 2 or pairwise:
+    if len(described) < 2:
         return f"{report.reason}. It is {', and '.join(described)}. {SAME_CALLS}"
-    assert report.call, "it is not pairwise"
     return f"The ranks make different calls: call {report.call.sequence} is {', but '.join(described)}. {SAME_CALLS}"
+
+
+def of_unknown(message: Message) -> str:
+    """One that only one of two ranks knows."""
+    route = f"from rank {message.sender} to rank {message.receiver}"
+    return f"A message {route} stands in another place among the calls of the one than among those of the other"
+
+
+def _of_pair(report: Report, statuses: Statuses) -> str:
+    """Two ranks differ in what they do with each other."""
+    asked = {rank: status.asked if report.message else status.last for rank, status in statuses.items() if status}
+    pair = (report.message.sender, report.message.receiver) if report.message else report.ranks
+    calls = [f"rank {rank} makes {call}" for rank in pair if (call := asked.get(rank))]
+    if len(calls) < 2:
+        return ". ".join([report.reason, *[call[0].upper() + call[1:] for call in calls]]) + f". {SAME_CALLS}"
+    why = f"; {report.reason}" if report.reason == CROSSED else ""
+    return f"The ranks make different calls: {', but '.join(calls)}{why}. {SAME_CALLS}"
+
+
+def of_crossing(ranks: Sequence[int], statuses: Statuses, names: Names) -> str:
+    """Ranks wait for each other, each in something else."""
+    places = []
+    for rank in ranks:
+        status = statuses[rank]
+        places.append(f"{names[rank]} in {(status.errand or status.last) if status else 'nothing'}")
+    return f"The ranks wait for each other: {', but '.join(places)}. {SAME_CALLS}"
 
 
 def of_long_wait(report: Report, statuses: Statuses, names: Names) -> str:
@@ -91,7 +116,7 @@ def of_long_wait(report: Report, statuses: Statuses, names: Names) -> str:
 def late(report: Report, statuses: Statuses) -> list[int]:
     """Who has not come to the call; if all have, those that are waited for. Not those who wait for others, too."""
     if report.call and report.call.sequence is not None:
-        absent = {rank for rank, status in statuses.items() if not status or not _has_come(status, report.call)}
+        absent = {rank for rank, status in statuses.items() if not status or not has_come(status, report.call)}
         absent |= {rank for rank in report.ranks if rank not in statuses}
         if absent:
             return sorted(absent)
@@ -125,11 +150,6 @@ def _lines(places: Mapping[int, str]) -> str:
 
 def _ranks(ranks: Sequence[int]) -> str:
     return _list([f"rank {rank}" for rank in ranks])
-
-
-def _has_come(status: Status, call: CallFacts) -> bool:
-    last = status.last.sequence if status.last else None
-    return last is not None and call.sequence is not None and last >= call.sequence
 
 
 def _is_in(status: Status, call: CallFacts | None) -> bool:

@@ -26,12 +26,16 @@ class Starter:
         self._site = comm._runner.flight.sites.caller(depth=4)  # above this, push_call, and the method
 
     def __call__(self, token: Token) -> None:
-        handle = self._comm._start(self._call, self._arguments, self._options, self._site, self._tag)
-        pending = handle.pending
-        if isinstance(pending, Started):
-            token.complete_with(pending.ticket, handle.wait)
-        else:
-            pending.when_done(lambda: _complete(token, handle))
+        end_with(self._comm._start(self._call, self._arguments, self._options, self._site, self._tag), token)
+
+
+def end_with(handle: Handle, token: Token) -> None:
+    """Have the operation end when the call does, as it does."""
+    pending = handle.pending
+    if isinstance(pending, Started):
+        token.complete_with(pending.ticket, handle.wait)
+    else:
+        pending.when_done(lambda: _complete(token, handle))
 
 
 def _complete(token: Token, handle: Handle) -> None:

@@ -7,7 +7,7 @@ import concurrent.futures
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from ..errors import UnisonoError
+from ..errors import ConfigError, UnisonoError
 
 Future = concurrent.futures.Future[Any] | asyncio.Future[Any]
 
@@ -36,6 +36,8 @@ class Completion:
             if result.cancelled():
                 return self._check(self._token.fail(concurrent.futures.CancelledError(), True))
             result, error = (None, result.exception()) if result.exception() else (result.result(), None)
+        if error is not None and not isinstance(error, BaseException):
+            raise ConfigError(f"error is an exception, not {error!r}: the completion callback of {self._place}")
         self._check(self._token.complete(result) if error is None else self._token.fail(error))
 
     def when(self, future: Future) -> None:

@@ -10,6 +10,7 @@ READ, MUTATE, ACCUMULATE = range(3)
 """As in native/engine/operation.hpp."""
 
 MODES = ("reads", "mutates", "accumulates")
+STATES = ("waits", "may run", "runs", "is over")
 
 
 class Touch(NamedTuple):
@@ -20,6 +21,14 @@ class Touch(NamedTuple):
     mode: int
 
 
+class Hold(NamedTuple):
+    """So much of a lane, or its turn among those that accumulate a variable."""
+
+    lane: int
+    amount: int
+    capacity: int
+
+
 class Entry(NamedTuple):
     """An operation. Times are nanoseconds of the monotonic clock, 0 for what has not been yet."""
 
@@ -27,13 +36,14 @@ class Entry(NamedTuple):
     name: str
     where: str
     touches: tuple[Touch, ...]
-    state: int = 0  # 0 waits, 1 may run, 2 runs, 3 is over
+    state: int = 0  # of STATES
     pushed: int = 0
     ready: int = 0
     begun: int = 0
     ended: int = 0
     thread: int = -1
     failed: bool = False
+    holds: tuple[Hold, ...] = ()
 
 
 class Dependency(NamedTuple):
@@ -73,6 +83,25 @@ def dependencies(entries: Iterable[Entry]) -> list[Dependency]:
         for touch in entry.touches:
             before = queues.setdefault(touch.variable, _Queue()).waits_for(entry.serial, touch.mode)
             found += [Dependency(serial, entry.serial, touch.name) for serial in before if serial != entry.serial]
+    return found
+
+
+def handovers(entries: Iterable[Entry]) -> list[tuple[int, int]]:
+    """Who had to wait for whom in a lane: when the first one ended, there was no room for the other besides it. Of
+    operations that are over, in the order in which they ran."""
+    found = []
+    holders: dict[int, list[tuple[Entry, int]]] = {}
+    for entry in entries:
+        for lane, amount, capacity in entry.holds:
+            before = holders.setdefault(lane, [])
+            room = capacity - amount
+            for other, taken in sorted(before, key=lambda each: each[0].ended, reverse=True):
+                room -= taken
+                if room < 0:
+                    found.append((other.serial, entry.serial))
+                    before[:] = [each for each in before if each[0].ended >= other.ended]
+                    break
+            before.append((entry, amount))
     return found
 
 

@@ -8,9 +8,9 @@ from functools import partial
 from pathlib import Path
 from time import monotonic
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-from .._native import EngineCore, Lane, Native, Variable, make_lane
+from .._native import EngineCore, Lane, Native, Variable
 from ..comm.arguments import seconds, whole
 from ..comm.communicator import Communicator
 from ..comm.sites import PACKAGE
@@ -18,13 +18,14 @@ from ..errors import ConfigError, DeadlineExceeded
 from . import exit
 from .calls import Starter, tag_of
 from .completion import Completion, begin
-from .dependencies import Entry, Touch
+from .dependencies import Entry, Hold, Touch
 from .graph import Graph
+from .lanes import capacity_of
 from .operation import Operation
 from .report import Report, report
-from .tags import Tags
+from .tags import Tags, named
 from .timeline import write
-from .words import Errors
+from .words import Errors, late, late_on
 
 MOST_THREADS = 64
 COMMUNICATOR = "communicator"
@@ -93,6 +94,8 @@ class Engine(EngineCore):
     ) -> Operation:
         """Call start(done), and have the operation be through when somebody calls ``done``, or when the future is that
         start returns. It holds no thread meanwhile."""
+        if not callable(start):
+            raise ConfigError(f"push_async needs a function to call, which takes done, not {start!r}")
         title = name or getattr(start, "__qualname__", type(start).__name__)
         body = partial(begin, start, f"operation {title}, pushed at {self.line()}")
         return self.push(body, read, mutate, accumulate, name=title, asynchronous=True, **options)
@@ -115,16 +118,13 @@ class Engine(EngineCore):
 
     def variable(self, name: str = "") -> Variable:
         """Something for operations to read and write. Collectives compare the names of theirs between ranks."""
-        return self.make_variable(name)
+        return self.make_variable(named(name))
 
     def tag(self, data: Any, name: str = "") -> Variable:
         """The variable that stands for this array, or whatever can be referred to weakly: made when first asked for.
         From then on ``read``, ``mutate``, ``accumulate`` and ``wait`` take the data itself."""
-        known = self._tags.get(data)
-        if known is None:
-            known = self.variable(name)
-            self._tags.put(data, known)
-        return known
+        self.require_here()
+        return self._tags.get_or_make(data, partial(self.variable, name))
 
     def variable_of(self, data: Data) -> Variable:
         """Of what is tagged; a communicator always is."""
@@ -139,12 +139,7 @@ class Engine(EngineCore):
 
     def lane(self, name: str, *, width: int | None = None, bytes: int | None = None) -> Lane:
         """A resource that takes so many operations at once, or so many bytes of them."""
-        if (width is None) == (bytes is None):
-            raise ConfigError("a lane has a width=, in operations, or bytes=")
-        capacity = whole(width if bytes is None else bytes, "width" if bytes is None else "bytes")
-        if capacity < 1:
-            raise ConfigError(f"a lane of {capacity} takes nothing")
-        return make_lane(name, capacity, bytes is not None)
+        return self.make_lane(named(name), capacity_of(width, bytes), bytes is not None)
 
     def wait(self, *data: Data | Operation, deadline: float | None = None) -> None:
         """Until all that was pushed on these is through, or these operations; without any, until all is.
@@ -156,15 +151,33 @@ class Engine(EngineCore):
         until = None if limit is None else monotonic() + limit
         if not data:
             self._wait_for_all(limit)
+        mark: Operation | None = None
         operations: list[Operation] = [thing for thing in data if isinstance(thing, Operation)]
         if variables := [self.variable_of(thing) for thing in data if not isinstance(thing, Operation)]:
-            operations.append(cast(Operation, self.mark(list(dict.fromkeys(variables)))))
+            mark = self.mark(list(dict.fromkeys(variables)))
+            operations.append(mark)
         for operation in operations:
-            operation.wait() if until is None else operation.wait(max(until - monotonic(), 0.0))
+            if not self.ends(operation, None if until is None else max(until - monotonic(), 0.0)):
+                assert limit is not None, "only a deadline ends a wait"
+                if operation is mark:
+                    raise late_on([each.name for each in variables], mark.where, limit, self._first_on(variables, mark))
+                raise late(f"{operation.name}, pushed at {operation.where}", limit)
+            operation.wait()
+
+    def _first_on(self, variables: Sequence[Variable], mark: Operation) -> Entry | None:
+        """What is under way on these, and was pushed before that."""
+        numbers = {variable.number for variable in variables}
+        return next((
+            entry for entry in self.graph().entries
+            if entry.serial < mark.serial and any(touch.variable in numbers for touch in entry.touches)
+        ), None)  # fmt: skip
 
     def _wait_for_all(self, limit: float | None) -> None:
         if not self.wait_until_idle(limit):
-            raise DeadlineExceeded(f"{self.outstanding} operations were not through after {limit:g} s; they go on")
+            first = next((f", first {name}, pushed at {where}" for _, name, where, *_ in self.live()), "")
+            raise DeadlineExceeded(
+                f"{self.outstanding} operations were not through after {limit:g} s{first}; they go on"
+            )
         error: BaseException | None = self.take_failure()
         if error:
             raise error
@@ -186,9 +199,12 @@ class Engine(EngineCore):
         if not self._logs:
             raise ConfigError("this engine keeps no log of what it ran: Engine(log=True)")
         return [
-            Entry(serial, name, where, tuple(Touch(*touch) for touch in touches), 3 if times[3] else 2, *times)
-            for serial, name, where, touches, *times in self.log()
-        ]
+            Entry(
+                serial, name, where, tuple(Touch(*touch) for touch in touches), _state(ready, begun, ended),
+                pushed, ready, begun, ended, thread, failed, tuple(Hold(*hold) for hold in holds),
+            )
+            for serial, name, where, touches, pushed, ready, begun, ended, thread, failed, holds in self.log()
+        ]  # fmt: skip
 
     def trace(self, path: str | Path) -> None:
         """Write what ran when, with dependencies as arrows, for Perfetto and chrome://tracing. Needs ``log=True``."""
@@ -198,17 +214,20 @@ class Engine(EngineCore):
         """The critical path, and the parallelism that was achieved. Needs ``log=True``."""
         return report(self.history())
 
-    def close(self, *, cancel: bool = False) -> None:
+    def close(self, *, cancel: bool = False, deadline: float | None = None) -> None:
         """Wait for all, raise what failed and nobody waited for, and end the threads. With ``cancel``, what has not
-        begun is not run."""
+        begun is not run; what is not through by the ``deadline`` is left behind."""
+        limit = None if deadline is None else seconds(deadline, or_none_at_all=True)
         if self.closed or not self.is_here:
             return
+        if self.inside():
+            self.wait_until_idle(limit)  # which is refused
         if cancel:
             self.abandon()
         try:
-            self._wait_for_all(None)
+            self._wait_for_all(limit)
         finally:
-            self.shut(exit.SECONDS_TO_STOP)
+            self.shut(0.0 if self.outstanding else exit.SECONDS_TO_STOP)
 
     def __enter__(self) -> Engine:
         return self
@@ -223,4 +242,9 @@ class Engine(EngineCore):
             error.add_note(f"besides, an operation of the engine failed: {other!r}")
 
     def __repr__(self) -> str:
-        return f"<Engine of {self.threads} threads, {'closed' if self.closed else f'{self.outstanding} under way'}>"
+        how = "of another process" if not self.is_here else "closed" if self.closed else f"{self.outstanding} under way"
+        return f"<Engine of {self.threads} threads, {how}>"
+
+
+def _state(ready: int, begun: int, ended: int) -> int:
+    return 3 if ended else 2 if begun else 1 if ready else 0

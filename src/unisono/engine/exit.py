@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import threading
+from time import monotonic
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     from .._native import EngineCore
 
 SECONDS_TO_STOP = 5.0
+"""For all of them together."""
 
 _engines: WeakSet[EngineCore] = WeakSet()
 
@@ -21,10 +23,11 @@ def stop_at_exit(engine: EngineCore) -> None:
 
 @atexit.register
 def _stop_all() -> None:
-    engines = [engine for engine in _engines if not engine.closed]
+    engines = list(_engines)  # also closed ones, of which something may still run
     for engine in engines:
         engine.abandon()
-    still_run = [engine for engine in engines if not engine.shut(SECONDS_TO_STOP)]
+    until = monotonic() + SECONDS_TO_STOP
+    still_run = [engine for engine in engines if not engine.shut(max(until - monotonic(), 0.0))]
     if still_run or (_engines and any(thread.daemon for thread in threading.enumerate())):
         from .._native import expect_leaks
 

@@ -9,9 +9,8 @@ from typing import NamedTuple
 
 from ..errors import ConfigError
 from ..interpret.draw.svg import DONE, FAINT, INK, NEW, PAPER, PART, SOFT, Svg, arrowhead, line
-from .dependencies import MODES, Dependency, Entry, dependencies, levels
+from .dependencies import MODES, STATES, Dependency, Entry, dependencies, levels
 
-STATES = ("waits", "may run", "runs", "is over")
 FILLS = (PAPER, PART, NEW, FAINT)
 WIDTH, HEIGHT, GAP, STEP, MARGIN = 150.0, 34.0, 16.0, 74.0, 20.0
 LONGEST_NAME = 22
@@ -66,7 +65,7 @@ class Graph(NamedTuple):
         for edge in self.edges:
             (x1, y1), (x2, y2) = place[edge.before], place[edge.after]
             ends = x1, y1 + HEIGHT, x2, y2
-            svg.path([line(*ends)], edge.variable, stroke=DONE, stroke_width=1.2, fill="none")
+            svg.path([line(*ends)], _printable(edge.variable), stroke=DONE, stroke_width=1.2, fill="none")
             svg.path([arrowhead(*ends, 7)], fill=DONE)
 
     def save(self, path: str | Path) -> None:
@@ -81,16 +80,21 @@ class Graph(NamedTuple):
 def _draw(svg: Svg, entry: Entry, x: float, y: float) -> None:
     short = entry.name if len(entry.name) <= LONGEST_NAME else f"…{entry.name[1 - LONGEST_NAME :]}"
     with svg.group():
-        svg.parts.append(f"<title>{html.escape(_tip(entry))}</title>")
+        svg.parts.append(f"<title>{html.escape(_printable(_tip(entry)))}</title>")
         svg.rect(x - WIDTH / 2, y, WIDTH, HEIGHT, rx=4, fill=FILLS[entry.state], stroke=INK)
-        svg.text(x, y + 15, short, text_anchor="middle")
+        svg.text(x, y + 15, _printable(short), text_anchor="middle")
         uses = ", ".join(f"{MODES[touch.mode][0]} {touch.name}" for touch in entry.touches)
-        svg.text(x, y + 28, uses[: LONGEST_NAME + 6], text_anchor="middle", fill=SOFT, font_size=9)
+        svg.text(x, y + 28, _printable(uses[: LONGEST_NAME + 6]), text_anchor="middle", fill=SOFT, font_size=9)
 
 
 def _tip(entry: Entry) -> str:
     uses = "; ".join(f"{MODES[touch.mode]} {touch.name}" for touch in entry.touches)
     return f"{entry.name} #{entry.serial}, pushed at {entry.where}, {STATES[entry.state]}; {uses}"
+
+
+def _printable(text: str) -> str:
+    """XML has no place for most control characters."""
+    return "".join(character if character.isprintable() else " " for character in text)
 
 
 def _quoted(text: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .dependencies import Entry, dependencies
+from .dependencies import Entry, dependencies, handovers
 
 MOST_STEPS = 20
 
@@ -33,10 +33,10 @@ class Report:
 
     def __str__(self) -> str:
         lines = [
-            f"{self.operations} operations{f', {self.failed} of which failed' if self.failed else ''}, on "
-            f"{self.threads} threads",
+            f"{_count(self.operations, 'operation')}{f', {self.failed} of which failed' if self.failed else ''}, on "
+            f"{_count(self.threads, 'thread')}",
             f"{self.work:.6f} s of work in {self.elapsed:.6f} s: parallelism {self.parallelism:.2f}",
-            f"critical path {self.critical:.6f} s in {len(self.critical_path)} operations: "
+            f"critical path {self.critical:.6f} s in {_count(len(self.critical_path), 'operation')}: "
             f"parallelism {self.possible:.2f} at most",
         ]
         longest = sorted(self.critical_path, key=_duration, reverse=True)[:MOST_STEPS]
@@ -64,14 +64,16 @@ def report(entries: list[Entry]) -> Report:
 
 
 def critical_path(entries: list[Entry]) -> list[Entry]:
-    """The chain of dependent operations that took longest together."""
+    """The chain of operations that took longest together, of which each waited for the one before it: for a variable,
+    or for a lane."""
     by_serial = {entry.serial: entry for entry in entries}
+    as_run = sorted(entries, key=lambda entry: (entry.begun, entry.ended, entry.serial))
     before: dict[int, list[int]] = {}
-    for edge in dependencies(entries):
-        before.setdefault(edge.after, []).append(edge.before)
+    for first, second in [edge[:2] for edge in dependencies(entries)] + handovers(as_run):
+        before.setdefault(second, []).append(first)
     finish: dict[int, int] = {}
     came_from: dict[int, int | None] = {}
-    for entry in entries:  # in the order of pushes: what one waits for stands before it
+    for entry in as_run:  # what one waits for has ended before it begins
         last = max(before.get(entry.serial, ()), key=finish.__getitem__, default=None)
         came_from[entry.serial] = last
         finish[entry.serial] = _duration(entry) + (finish[last] if last is not None else 0)
@@ -85,3 +87,7 @@ def critical_path(entries: list[Entry]) -> list[Entry]:
 
 def _duration(entry: Entry) -> int:
     return entry.ended - entry.begun
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

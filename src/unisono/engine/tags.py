@@ -2,12 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic, TypeVar
+import threading
+from collections.abc import Callable
+from typing import Any, Generic, Protocol, TypeVar
 from weakref import ref
 
 from ..errors import ConfigError
 
-V = TypeVar("V")
+
+class Deletable(Protocol):
+    """A variable."""
+
+    @property
+    def deleted(self) -> bool: ...
+
+
+V = TypeVar("V", bound=Deletable)
+
+
+def named(name: Any) -> str:
+    """What somebody wants a variable, a lane or an operation to be called."""
+    if not isinstance(name, str):
+        raise ConfigError(f"name is a string, not {name!r}")
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise ConfigError("name is a string of characters, without halves of surrogate pairs") from None
+    return name
 
 
 class Tags(Generic[V]):
@@ -15,8 +36,19 @@ class Tags(Generic[V]):
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[ref[Any], V]] = {}
+        self._making = threading.RLock()  # whose holder may collect garbage, and so come here again
 
-    def put(self, thing: Any, variable: V) -> None:
+    def get(self, thing: Any) -> V | None:
+        """One that was deleted stands for nothing any more."""
+        found = self._known.get(id(thing))
+        return found[1] if found is not None and found[0]() is thing and not found[1].deleted else None
+
+    def get_or_make(self, thing: Any, make: Callable[[], V]) -> V:
+        """The same one for all who ask."""
+        with self._making:
+            return self.get(thing) or self._put(thing, make())
+
+    def _put(self, thing: Any, variable: V) -> V:
         known, number = self._known, id(thing)
         try:
             known[number] = ref(thing, lambda gone: _forget(known, number, gone)), variable
@@ -25,10 +57,7 @@ class Tags(Generic[V]):
                 f"a {type(thing).__name__} cannot be tagged, because it cannot be referred to weakly; "
                 "use engine.variable()"
             ) from None
-
-    def get(self, thing: Any) -> V | None:
-        found = self._known.get(id(thing))
-        return found[1] if found is not None and found[0]() is thing else None
+        return variable
 
 
 def _forget(known: dict[int, tuple[ref[Any], V]], number: int, gone: ref[Any]) -> None:

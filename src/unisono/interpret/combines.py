@@ -70,6 +70,7 @@ class Combining:
             self.round = number
             self.enter(round_)
         self.finish()
+        self.keep_no_more_than_is_read()
 
     def count_copies(self, programs: list[list[tuple[Operation, ...]]]) -> None:
         for rank, rounds in enumerate(programs):
@@ -152,6 +153,22 @@ class Combining:
             for block in np.flatnonzero(self.promised[rank]).tolist():
                 if (rank, DATA, block) not in self.homes:
                     self.push(block, Home(rank, Area.IN, block), Home(rank, Area.OUT, block))
+
+    def keep_no_more_than_is_read(self) -> None:
+        """A block that was passed on by who made it, and is read by nobody else, needs no slot."""
+        read = {home for step in self.steps for home in step.sources}
+        for step in self.steps:
+            kept = [home for home in step.targets if home.area != Area.SLOT or home in read]
+            step.targets = kept or step.targets
+        used = {home for step in self.steps for home in (*step.sources, *step.targets) if home.area == Area.SLOT}
+        moved: dict[Home, Home] = {}
+        for rank, blocks in enumerate(self.slots):
+            numbers = sorted(home.number for home in used if home.rank == rank)
+            moved |= {Home(rank, Area.SLOT, old): Home(rank, Area.SLOT, new) for new, old in enumerate(numbers)}
+            self.slots[rank] = [blocks[number] for number in numbers]
+        for step in self.steps:
+            step.sources = [moved.get(home, home) for home in step.sources]
+            step.targets = [moved.get(home, home) for home in step.targets]
 
     def copy(self, block: int, source: Home, target: Home) -> None:
         """From one rank to another."""

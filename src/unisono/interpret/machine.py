@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..errors import ConfigError
 from ..schedule.ir import Ints, Number
 
 
@@ -30,6 +31,21 @@ class Machine:
     gamma: float = 1 / 10e9
     local: Link | None = None
     hosts: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        seconds = {"alpha": self.link.alpha, "beta": self.link.beta, "gamma": self.gamma}
+        if self.local is not None:
+            seconds |= {"local alpha": self.local.alpha, "local beta": self.local.beta}
+        for what, value in seconds.items():
+            if not 0 <= value < float("inf"):
+                raise ConfigError(f"{what} is seconds from 0 up, not {value:g}; the nearest is 0")
+        if any(ranks < 1 for ranks in self.hosts):
+            raise ConfigError(f"hosts have 1 rank or more, not {min(self.hosts)}; leave out those without")
+
+    def require_ranks(self, p: int) -> None:
+        """Are the hosts those of p ranks?"""
+        if self.hosts and sum(self.hosts) != p:
+            raise ConfigError(f"the hosts {self.hosts} have {sum(self.hosts)} ranks, not {p}")
 
     @property
     def links(self) -> tuple[Link, ...]:

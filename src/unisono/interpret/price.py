@@ -71,6 +71,7 @@ class Price:
 
 def price(schedule: Schedule, nbytes: int, machine: Machine = DEFAULT, layout: Layout | None = None) -> Price:
     """The cost of a schedule on ``nbytes`` bytes, cut into the given blocks or as the schedule has it."""
+    machine.require_ranks(schedule.p)
     layout = layout or schedule.layout(nbytes)
     if layout.blocks != schedule.blocks:
         raise ScheduleError(f"{schedule.name} has {schedule.blocks} blocks here, the layout {layout.blocks}")

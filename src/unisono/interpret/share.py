@@ -57,6 +57,7 @@ class SharedProgram:
     steps: int  # the most that any rank signals
     round_of: Numbers  # the schedule's round of each row, from 0: see _Writing
     rounds: int  # of the schedule
+    sums_at_once: bool  # on all ranks, which all get the sum: what is combined of several are the inputs of all
 
 
 def share(schedule: Schedule, rank: int) -> SharedProgram:
@@ -85,6 +86,9 @@ class _Sharing:
         self.shelves = shelves.blocks
         self.fetches = {id(fetch) for fetch in shelves.fetches}
         self.combines = [*combining.steps, *shelves.fetches]
+        self.sums_at_once = combining.schedule.collective.name in ("allreduce", "reduce_scatter") and all(
+            len(combine.sources) == 1 or _is_of_all(combine, combining.schedule.p) for combine in combining.steps
+        )
         fetched = {home for fetch in shelves.fetches for home in fetch.targets}
         ranks = range(combining.schedule.p)
         self.used_by_others: list[set[Home]] = [set() for _ in ranks]  # inputs and outputs, by their owners
@@ -145,6 +149,11 @@ class _Sharing:
         for when, events in uses.items():  # none of these may count on another one
             for event in self.ordered.still_needed(rank, events, list(known)):
                 yield event, when
+
+
+def _is_of_all(combine: Combine, ranks: int) -> bool:
+    inputs = {home.rank for home in combine.sources if home.area == Area.IN}
+    return len(inputs) == len(combine.sources) == ranks
 
 
 _WHEN_READ = {
@@ -223,6 +232,7 @@ class _Writing:
             max(self.sharing.step_of.values(), default=1),
             np.array(self.round_of, np.int32),
             self.sharing.combining.rounds,
+            self.sharing.sums_at_once,
         )
 
     def row(self, round_: int, kind: Kind, *columns: int) -> None:

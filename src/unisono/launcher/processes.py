@@ -62,6 +62,8 @@ def run_job(
                     pump.say(_summary(meeting.job, crew))
                 watch = _Watch(crew, interrupts, pump, verdicts, grace, keep_going, servers)
                 code = watch.until_all_have_ended()
+                if code == 0 and job.nodes > 1:
+                    servers.end_when_nobody_is_left(interrupts.arrived)
                 servers.end()
         finally:
             pump.finish(impatient=lambda: bool(interrupts.take()))

@@ -19,6 +19,7 @@ from .rank import Crew, Rank
 BACKLOG = 1024
 MOST = 64  # on one host
 SECONDS_TO_END = 3.0
+MOST_PORTS = 65535
 
 
 class Server(Rank):
@@ -31,9 +32,11 @@ class Server(Rank):
 class Servers:
     """Owns the sockets that listen for them until they have these, and the order of their end."""
 
-    def __init__(self, count: int, threads: int, addresses: list[str] | None = None) -> None:
-        """`addresses`: where they will listen themselves; else the launcher finds ports on this host."""
+    def __init__(self, count: int, threads: int, addresses: list[str] | None = None, *, here: bool = True) -> None:
+        """`addresses`: where they will listen themselves; else the launcher finds ports on this host. If they are not
+        `here`, the launcher of another host starts them."""
         self.running: list[Server] = []
+        self._here = here
         self._threads = threads
         self._open = ExitStack()
         self._listeners: list[socket.socket] = []
@@ -51,7 +54,7 @@ class Servers:
         return {"UNISONO_SERVERS": ",".join(self._addresses), "UNISONO_SERVER_THREADS": str(self._threads)}
 
     def start(self, job: Job, crew: Crew, place: Place) -> None:
-        for number in range(len(self._addresses)):
+        for number in range(len(self._addresses) if self._here else 0):
             more = {**self.variables(), "UNISONO_SERVER": str(number), "UNISONO_DUMP": "off"}
             inherited = self._listeners[number : number + 1]
             if inherited:
@@ -70,6 +73,15 @@ class Servers:
             assert isinstance(server, Server)
             self.running.append(server)
         self.close()
+
+    def end_when_nobody_is_left(self, interrupted: int) -> None:
+        """On success: ranks of other hosts may still need them. Until this descriptor is readable."""
+        self._look()
+        first = [server for server in self.running if server.number == -1]
+        for server in first:
+            server.signal(signal.SIGUSR1)
+        if first:
+            select.select([interrupted, *(server.ended for server in first)], [], [])
 
     def end(self) -> None:
         """They write what they have to write; who does not end in time is killed with the crew."""
@@ -91,14 +103,24 @@ class Servers:
         self._open.close()
 
 
-def check_servers(count: int, threads: int, nodes: int) -> None:
+def check_servers(count: int, threads: int) -> None:
     if not 0 <= count <= MOST:
         raise ConfigError(f"--servers {count}: valid is 0 to {MOST}; the nearest is {min(max(count, 0), MOST)}")
     if not 1 <= threads <= MOST:
         raise ConfigError(f"--server-threads {threads}: valid is 1 to {MOST}")
-    if count and nodes > 1:
+
+
+def describe_servers(count: int, threads: int, job: Job) -> Servers:
+    """What the user wants. In a job on several hosts they are all on the first one, and listen at the ports that follow
+    that of the rendezvous: the launchers do not talk to each other, and each has to know them."""
+    check_servers(count, threads)
+    if job.nodes == 1 or not count:
+        return Servers(count, threads)
+    host, _, port = job.rendezvous.rpartition(":")
+    if int(port) + count > MOST_PORTS:
         raise ConfigError(
-            "--servers starts them on this host only, and the ranks of others could not reach them: start "
-            "`python -m unisono.server.serve` where they shall be, with UNISONO_SERVERS, UNISONO_SERVER, UNISONO_KEY, "
-            "UNISONO_JOB and UNISONO_SIZE, and give UNISONO_SERVERS to all ranks"
+            f"--servers {count} listen at the {count} ports after that of --rendezvous {job.rendezvous}, and there are "
+            f"not so many: choose a port of up to {MOST_PORTS - count}"
         )
+    addresses = [f"{host}:{int(port) + 1 + number}" for number in range(count)]
+    return Servers(count, threads, addresses, here=job.node_rank == 0)

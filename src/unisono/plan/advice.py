@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from ..interpret.machine import Link
-from .forecast import Plan, Step, plan
+from .forecast import Plan, Step, best_step
 from .job import Job
 
 PAYS = 0.5
@@ -24,13 +24,18 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True)
 class Advice:
-    """For the best way on the largest number of hosts."""
+    """For the best way on the largest number of hosts.
+
+    ``stops_paying`` is the number of hosts from which on no host pays; None if the last ones here do. Where these do,
+    ``pays_from`` is the number from which on all do, if that is not the first.
+    """
 
     step: Step
     bottleneck: str
     share: float
     changes: tuple[Change, ...]
     stops_paying: int | None
+    pays_from: int | None
     breaks_even: int | None
     most: Step
 
@@ -55,9 +60,9 @@ def advise(found: Plan) -> Advice:
         name,
         share,
         tuple(sorted(_changes(found.job, step), key=lambda change: -change.gain)),
-        _stops_paying(found),
+        *_where_it_pays(found),
         _breaks_even(found),
-        max((found.best(hosts) for hosts in found.hosts), key=lambda best: best.rate),
+        max(_way(found), key=lambda best: best.rate),
     )
 
 
@@ -78,26 +83,34 @@ def _changes(job: Job, step: Step) -> list[Change]:
     """Larger batches count double, since a step then does the work of two."""
     result = []
     for what, change in CHANGES:
-        other = plan(change(job), [step.hosts]).best(step.hosts)
+        other = best_step(change(job), step.hosts)
         times = 2.0 if "larger batches" in what else 1.0
         result.append(Change(what, times * other.rate / step.rate))
     return result
 
 
-def _stops_paying(found: Plan) -> int | None:
-    """The number of hosts from which on each added host yields too little; None if that does not happen here."""
-    lone = 1 / found.job.compute
-    best = [found.best(hosts) for hosts in found.hosts]
-    for before, after in pairwise(best):
-        if (after.rate - before.rate) / (after.hosts - before.hosts) < PAYS * lone:
-            return before.hosts
-    return None
+def _way(found: Plan) -> list[Step]:
+    """The best step of every number of hosts, from one on."""
+    return [found.lone, *(found.best(hosts) for hosts in found.hosts if hosts > 1)]
+
+
+def _where_it_pays(found: Plan) -> tuple[int | None, int | None]:
+    """The number of hosts from which on none pays, and else the one from which on all do, if not from the first."""
+    steps = [(before.hosts, after.hosts, _pays(before, after, found.lone)) for before, after in pairwise(_way(found))]
+    if not steps:
+        return None, None
+    if not steps[-1][2]:
+        return max((after for _, after, pays in steps if pays), default=1), None
+    return None, max((after for _, after, pays in steps if not pays), default=None)
+
+
+def _pays(before: Step, after: Step, lone: Step) -> bool:
+    return (after.rate - before.rate) / (after.hosts - before.hosts) >= PAYS * lone.rate
 
 
 def _breaks_even(found: Plan) -> int | None:
     """The first number of hosts above 1 that is faster than one host, if the first ones are not."""
-    lone = 1 / found.job.compute
-    several = [hosts for hosts in found.hosts if hosts > 1]
-    if not several or found.best(several[0]).rate > lone:
+    lone, *several = _way(found)
+    if not several or several[0].rate > lone.rate:
         return None
-    return next((hosts for hosts in several if found.best(hosts).rate > lone), -1)
+    return next((step.hosts for step in several if step.rate > lone.rate), -1)

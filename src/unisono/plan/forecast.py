@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from ..errors import ConfigError
@@ -43,11 +43,12 @@ class Step:
 
 @dataclass(frozen=True)
 class Plan:
-    """All steps of a job."""
+    """All steps of a job. ``lone`` is the best one on one host, whether or not it was asked for."""
 
     job: Job
     hosts: tuple[int, ...]
     steps: tuple[Step, ...]
+    lone: Step
 
     def of(self, strategy: str, *, overlapped: bool) -> list[Step]:
         """One way to add up, over the numbers of hosts."""
@@ -55,8 +56,7 @@ class Plan:
 
     def best(self, hosts: int, *, overlapped: bool = True) -> Step:
         """The way with most batches per second."""
-        there = [step for step in self.steps if (step.hosts, step.overlapped) == (hosts, overlapped)]
-        return max(there, key=lambda step: step.rate)
+        return _best(step for step in self.steps if (step.hosts, step.overlapped) == (hosts, overlapped))
 
     @property
     def strategies(self) -> list[str]:
@@ -68,14 +68,24 @@ def plan(job: Job, hosts: Iterable[int]) -> Plan:
     counts = tuple(sorted(set(hosts)))
     if not counts or counts[0] < 1:
         raise ConfigError(f"there is at least 1 host, not {counts[0] if counts else 'none'}; the nearest is 1")
-    steps = [
-        step
-        for count in counts
-        for strategy in strategies()
-        for overlapped in (False, True)
-        if (step := forecast(job, strategy, count, overlapped=overlapped)) is not None
-    ]
-    return Plan(job, counts, tuple(steps))
+    steps = tuple(
+        step for count in counts for overlapped in (False, True) for step in _steps(job, count, overlapped=overlapped)
+    )
+    return Plan(job, counts, steps, best_step(job, 1))
+
+
+def best_step(job: Job, hosts: int) -> Step:
+    """The overlapped way with most batches per second."""
+    return _best(_steps(job, hosts, overlapped=True))
+
+
+def _steps(job: Job, hosts: int, *, overlapped: bool) -> Iterator[Step]:
+    found = (forecast(job, strategy, hosts, overlapped=overlapped) for strategy in strategies())
+    return (step for step in found if step is not None)
+
+
+def _best(steps: Iterable[Step]) -> Step:
+    return max(steps, key=lambda step: step.rate)
 
 
 def forecast(job: Job, strategy: Strategy, hosts: int, *, overlapped: bool) -> Step | None:

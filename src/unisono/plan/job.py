@@ -37,9 +37,13 @@ class Job:
             if value < 1:
                 raise ConfigError(f"{value} {what}: there is at least 1; the nearest is 1")
         if not 0 <= self.backward <= 1:
-            raise ConfigError(f"the backward pass is a part of the step, from 0 to 1, not {self.backward:g}")
+            nearest = 1 if self.backward > 1 else 0
+            raise ConfigError(
+                f"the backward pass is a part of the step, from 0 to 1, not {self.backward:g}; the nearest is {nearest}"
+            )
         if not 0 < self.compute < float("inf"):
             raise ConfigError(f"a step computes for longer than 0 s, not {self.compute:g} s; try 0.3")
+        self.ranks(1)  # refuses links and rates that there are not
 
     @property
     def between_hosts(self) -> Machine:

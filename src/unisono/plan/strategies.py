@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
-from ..interpret.explain import best_price
+from ..interpret.explain import best_price, even_bytes
 from ..interpret.machine import Machine
 from ..interpret.price import Price, price
 from ..schedule.algorithm import Algorithm
@@ -56,7 +56,7 @@ def strategies() -> tuple[Strategy, ...]:
 def _all_ranks(name: str, job: Job, hosts: int, nbytes: int) -> Iterator[Exchange]:
     algorithm = find("allreduce", name)
     if job.per_host == 1:
-        yield _of_price(best_price(algorithm, hosts, nbytes, job.between_hosts), hosts)
+        yield _of_price(best_price(algorithm, hosts, nbytes, job.between_hosts, even=True), hosts)
         return
     yield _on_hosts(algorithm, job, hosts, nbytes)
 
@@ -64,7 +64,8 @@ def _all_ranks(name: str, job: Job, hosts: int, nbytes: int) -> Iterator[Exchang
 def _on_hosts(algorithm: Algorithm, job: Job, hosts: int, nbytes: int) -> Exchange:
     machine, on = job.ranks(hosts), topology(f"hierarchy:{hosts}x{job.per_host}", hosts * job.per_host)
     schedule = schedule_for(algorithm, nbytes, machine, on)
-    return Exchange(*simulate(schedule, nbytes, machine, on, mode="lockstep").terms, workers=hosts)
+    found = simulate(schedule, even_bytes(schedule, nbytes), machine, on, mode="lockstep")
+    return Exchange(*found.terms, workers=hosts)
 
 
 def _dedicated(job: Job, hosts: int, nbytes: int, *, streamed: bool) -> Iterator[Exchange]:
@@ -72,23 +73,15 @@ def _dedicated(job: Job, hosts: int, nbytes: int, *, streamed: bool) -> Iterator
     algorithm = find("allreduce", "dedicated_servers")
     inside = _inside_a_host(job, nbytes)
     for servers in _counts(hosts - 1):
-        if streamed:
-            found = _streamed(algorithm, hosts, nbytes, job.between_hosts, servers)
-        else:
-            found = price(algorithm.schedule(hosts, servers=servers), nbytes, job.between_hosts)
+        segments = {} if streamed else {"segments": 1}
+        found = best_price(algorithm, hosts, nbytes, job.between_hosts, even=True, servers=servers, **segments)
         yield _with(_of_price(found, hosts - servers)._replace(servers=servers), inside)
 
 
 def _everybody_serves(job: Job, hosts: int, nbytes: int) -> Iterator[Exchange]:
-    found = _streamed(find("allreduce", "parameter_servers"), hosts, nbytes, job.between_hosts, hosts)
+    algorithm = find("allreduce", "parameter_servers")
+    found = best_price(algorithm, hosts, nbytes, job.between_hosts, even=True, servers=hosts)
     yield _with(_of_price(found, hosts)._replace(servers=hosts), _inside_a_host(job, nbytes))
-
-
-def _streamed(algorithm: Algorithm, hosts: int, nbytes: int, machine: Machine, servers: int) -> Price:
-    """Pull one segment while the next is pushed; as many segments as are best."""
-    tried = (1, 2, 4, 8, 16, 32, 64, 128)
-    prices = [price(algorithm.schedule(hosts, servers=servers, segments=k), nbytes, machine) for k in tried]
-    return min(prices, key=lambda found: found.time)
 
 
 def _of_price(found: Price, workers: int) -> Exchange:

@@ -79,6 +79,7 @@ _BUILT_IN = (
         parameters={"segments": SEGMENTS},
     ),
     row("reduce", "flat", direct.flat_reduce, one_block),
+    row("reduce", "direct", direct.direct_reduce, block_per_rank),
     row("reduce", "mst", tree.mst_reduce, one_block, CHAN),
     row("reduce", "ring", ring.ring_reduce, block_per_rank, CHAN),
     row("reduce", "recursive_halving", recursive.recursive_halving_reduce, block_per_rank, RABENSEIFNER),
@@ -86,6 +87,7 @@ _BUILT_IN = (
     row("scatter", "mst", tree.mst_scatter, block_per_rank, CHAN),
     row("gather", "flat", direct.flat_gather, block_per_rank),
     row("gather", "mst", tree.mst_gather, block_per_rank, CHAN),
+    row("allgather", "flat", tree.flat_allgather, block_per_rank),
     row("allgather", "mst", tree.mst_allgather, block_per_rank, CHAN),
     row("allgather", "ring", ring.ring_allgather, block_per_rank, CHAN),
     row("allgather", "recursive_doubling", recursive.recursive_doubling_allgather, block_per_rank, THAKUR),
@@ -194,6 +196,11 @@ def algorithms(collective: str | None = None) -> list[Algorithm]:
     if collective is None:
         return [algorithm for known in _catalog.values() for algorithm in known.values()]
     return list(_choose(collective, _catalog, "collective").values())
+
+
+def built_in(collective: str) -> list[Algorithm]:
+    """Those that every rank has, whoever registered more."""
+    return [algorithm for algorithm in _BUILT_IN if algorithm.collective.name == collective]
 
 
 def collective_named(name: str) -> Collective:

@@ -53,6 +53,12 @@ direct_reduce_scatter = dual(
     summary="Every rank sends every other rank that rank's block.",
     reducing=True,
 )
+direct_reduce = then(
+    direct_reduce_scatter,
+    flat_gather,
+    name="direct_reduce",
+    summary="Each rank adds up one block, and sends it to the root.",
+)
 flat_allreduce = then(
     flat_reduce,
     flat_broadcast,

@@ -7,6 +7,7 @@ from typing import Any
 
 from .arithmetic import ceil_log2, floor_log2_each, only, smaller, where
 from .combine import dual, on, pipelined, then, together
+from .direct import flat_gather
 from .ir import ALL, REDUCE_AFTER, REDUCE_BEFORE, Get, Number, Put, Rounds, Span, rounds
 from .pattern import pattern
 
@@ -45,6 +46,9 @@ mst_gather = dual(
 )
 mst_allgather = then(
     mst_gather, mst_broadcast, name="mst_allgather", summary="Gather at one rank, broadcast from there."
+)
+flat_allgather = then(
+    flat_gather, mst_broadcast, name="flat_allgather", summary="Every block straight to one rank, broadcast from there."
 )
 mst_reduce_scatter = then(
     mst_reduce, mst_scatter, name="mst_reduce_scatter", summary="Reduce to one rank, scatter from there."

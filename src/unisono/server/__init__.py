@@ -1,10 +1,12 @@
 """Parameter servers: tables that many workers push to and pull from, with a staleness that is a guarantee.
 
 consistency   bsp, ssp(s), essp(s), asynchronous
+arguments     what a caller says, checked
 settings      where the servers are, and who is one of them
 connect       a worker's way to them
 dial          one authenticated connection
 waiting       until an answer is here, with a deadline and a name
+handle        what goes on by itself; carried: what a clock takes along
 table         dense tables; sparse: rows by key
 rules         how pushes become updates
 reads         what reads were: staleness, waits

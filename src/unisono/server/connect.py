@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 import secrets
 import socket
 import weakref
@@ -13,12 +14,13 @@ from typing import TYPE_CHECKING, Any, Self
 from zlib import crc32
 
 import numpy as np
-from numpy.typing import DTypeLike
+from numpy.typing import ArrayLike, DTypeLike
 
 from ..comm.fork import in_a_forked_child
 from ..comm.handshake import Secret
 from ..config import Settings, parse_address, read_settings
-from ..errors import ConfigError, UnisonoError
+from ..errors import ConfigError, PeerLost, UnisonoError
+from .arguments import name_of_table, path_of_snapshot
 from .consistency import Consistency, bsp
 from .dial import Caller, dial
 from .rules import Rule, Rules
@@ -31,7 +33,6 @@ if TYPE_CHECKING:
     from .._native import ParameterShards, ParameterWorker
 
 FAREWELL = 2.0  # seconds for leaving in good order
-AGAIN = 1.0  # seconds for a server to answer after its connection broke
 _open: weakref.WeakSet[ParameterServers] = weakref.WeakSet()
 
 
@@ -58,7 +59,7 @@ def connect(
             f"rank {settings.rank} of {settings.size} has no parameter servers: start the job with "
             "`unisono run --servers 1`, or set UNISONO_SERVERS"
         )
-    return ParameterServers(settings, ServerSettings())
+    return ParameterServers(settings, told)
 
 
 class ParameterServers:
@@ -76,10 +77,12 @@ class ParameterServers:
         self._name = f"worker {settings.rank} (host {settings.host})"
         self._own: ParameterShards | None = None if servers.addresses else _shards_of_our_own(servers)
         self._tables: dict[str, DenseTable | SparseTable] = {}
+        self._links: dict[int, str] = {}
         self._closed = False
         self._worker: ParameterWorker = ParameterWorker(settings.rank, secrets.randbits(63) | 1, max(1, servers.shards))
-        self._waiting = Waiting(self._worker, self._name, self._redial, settings.deadline)
-        self._caller = Caller(Secret(settings.job, settings.key.encode()), settings.rank, self._name)
+        self._waiting = Waiting(self._worker, self.rank, self._name, servers.threads, self._dial, settings.deadline)
+        secret = Secret(settings.job, settings.key.encode())
+        self._caller = Caller(secret, settings.rank, self._name, shares=settings.links != "tcp")
         for shard in self._worker.detached():
             self._dial(shard, settings.start_timeout)
         _open.add(self)
@@ -92,10 +95,10 @@ class ParameterServers:
         *,
         width: int | None = None,
         dtype: DTypeLike = np.float32,
-        wire: str | None = None,
+        wire: DTypeLike | None = None,
         update: str | type[Rule] = "add",
         consistency: Consistency = bsp,
-        init: float | np.ndarray | str = 0.0,
+        init: ArrayLike | str = 0.0,
         scale: float = 0.01,
         seed: int = 0,
         **options: Any,
@@ -104,6 +107,7 @@ class ParameterServers:
         it alike. ``init`` is a number, an array, or "uniform": between -scale and scale, the same on every run.
         ``wire`` ("float16", "bfloat16") is how values travel; ``options`` are those of the update."""
         self._usable()
+        name = name_of_table(name)
         if name in self._tables:
             raise ConfigError(f"this worker has a table {name!r} already")
         if (shape is None) == (width is None):
@@ -123,11 +127,11 @@ class ParameterServers:
         table: DenseTable = self.table(name, (count,), dtype=np.int64, update="add", consistency=consistency)
         return table
 
-    def snapshot(self, directory: str, *, deadline: float | None = None) -> None:
+    def snapshot(self, directory: str | os.PathLike[str], *, deadline: float | None = None) -> None:
         """Writes all tables to a directory on the servers' hosts, at one place in the order of all clocks."""
         self._ask("snapshot", directory, deadline)
 
-    def restore(self, directory: str, *, deadline: float | None = None) -> None:
+    def restore(self, directory: str | os.PathLike[str], *, deadline: float | None = None) -> None:
         """Loads what ``snapshot`` wrote, before the first table is made. Workers go on at the clocks of then."""
         self._ask("restore", directory, deadline)
 
@@ -135,6 +139,11 @@ class ParameterServers:
         """Members, clocks of tables, and who waited for whom, as the first server knows them."""
         self._usable()
         return self._waiting.status(deadline)
+
+    @property
+    def links(self) -> list[str]:
+        """How each shard is reached: "shm" through memory that it shares with this process, or "tcp"."""
+        return [kind for _, kind in sorted(self._links.items())]
 
     def report(self) -> str:
         """How stale the reads of this worker were, and whom it waited for."""
@@ -150,8 +159,12 @@ class ParameterServers:
             if not self._waiting.failure:
                 self._waiting.wait(self._worker.request("leave"), "close", FAREWELL, explain=False)
         self._waiting.close()
+        self._worker.close()
         if self._own:
-            self._own.close()
+            own, self._own = self._own, None
+            own.close()
+            if (failure := own.failure()) and not self._waiting.failure:
+                raise PeerLost(f"{self._name} in close: {failure}")
 
     def __enter__(self) -> Self:
         return self
@@ -159,9 +172,9 @@ class ParameterServers:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
 
-    def _ask(self, kind: str, directory: str, deadline: float | None) -> None:
+    def _ask(self, kind: str, directory: str | os.PathLike[str], deadline: float | None) -> None:
         self._usable()
-        self._waiting.wait(self._worker.request(kind, directory), kind, deadline)
+        self._waiting.wait(self._worker.request(kind, path_of_snapshot(directory)), kind, deadline)
 
     def _usable(self) -> None:
         if self._waiting.failure:
@@ -169,18 +182,21 @@ class ParameterServers:
         if self._closed:
             raise ConfigError(f"{self._name} has left the parameter servers")
 
-    def _redial(self, shard: int) -> None:
-        self._dial(shard, AGAIN)
-
     def _dial(self, shard: int, patience: float) -> None:
         if self._own:
+            from .._native import make_lane
+
             ours, theirs = socket.socketpair()
-            self._own.adopt_worker(theirs.detach(), self.rank, shard)
-            self._worker.attach(shard, ours.detach())
+            lane = make_lane()
+            self._own.adopt_worker(theirs.detach(), self.rank, shard, os.dup(lane.descriptor()))
+            self._worker.attach(shard, ours.detach(), lane)
+            self._links[shard] = "shm"
             return
         server, thread = divmod(shard, self._servers.threads)
         address = self._servers.addresses[server]
-        self._worker.attach(shard, dial(self._caller, server, address, thread, patience))
+        line = dial(self._caller, server, address, thread, patience)
+        self._worker.attach(shard, line.socket, line.lane)
+        self._links[shard] = "shm" if line.lane else "tcp"
 
     def _let_go(self) -> None:
         """In a forked child: it is the parent's."""
@@ -198,7 +214,7 @@ def _shards_of_our_own(servers: ServerSettings) -> ParameterShards:
         grace=servers.grace,
         log=servers.log,
         memory=servers.memory,
-        rule=Rules(),
+        rules=Rules(),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ..comm.arguments import whole
 from ..errors import ConfigError
 
 LOOSEST = 1 << 20
@@ -43,6 +44,7 @@ def essp(bound: int) -> Consistency:
 
 
 def _checked(kind: str, bound: int) -> int:
-    if not isinstance(bound, int) or isinstance(bound, bool) or not 0 <= bound <= LOOSEST:
+    number = whole(bound, f"{kind}({bound!r}): its bound")
+    if not 0 <= number <= LOOSEST:
         raise ConfigError(f"{kind}({bound!r}): valid is a whole number of clocks from 0 to {LOOSEST}")
-    return bound
+    return number

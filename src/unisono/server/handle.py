@@ -13,7 +13,8 @@ T = TypeVar("T")
 
 
 class Handle(Generic[T]):
-    """What ``push_async``, ``pull_async`` and ``prefetch`` return. The arrays belong to it until it is done."""
+    """What ``push_async``, ``pull_async`` and ``prefetch`` return. The arrays belong to it until it is done, also if a
+    deadline has ended a ``wait``: another one goes on."""
 
     def __init__(
         self, waiting: Waiting, asked: Asked, what: str, finish: Callable[[Asked], T], *memory: object
@@ -33,7 +34,7 @@ class Handle(Generic[T]):
     def wait(self, deadline: float | None = None) -> T:
         """The result; whoever pushed has it acknowledged then."""
         if self._finish:
-            self._waiting.wait(self._asked, self._what, deadline)
+            self._waiting.go_on(self._asked, self._what, deadline)
             self._result = self._finish(self._asked)
             self._finish = None
         return self._result

@@ -38,7 +38,17 @@ class Event:
     payload: bytes
 
 
-KINDS = {2: "create", 3: "push", 4: "prepare", 6: "push_pull", 64: "joined", 65: "committed", 66: "ended"}
+KINDS = {
+    2: "create",
+    3: "push",
+    4: "prepare",
+    6: "push_pull",
+    12: "withdraw",
+    64: "joined",
+    65: "committed",
+    66: "ended",
+    76: "unmade",
+}
 _WORKERS_BYTES = 12  # of a saved clock
 
 
@@ -70,8 +80,8 @@ def replay(path: str | Path, workers: int) -> dict[str, Replayed]:
 
 
 def _rows(saved: memoryview, dtype: str, width: int) -> tuple[np.ndarray, np.ndarray]:
-    (count,) = np.frombuffer(saved, np.uint64, 1)
-    rows = np.frombuffer(saved[8:], np.uint8).reshape(int(count), -1) if count else np.empty((0, 8), np.uint8)
+    _, count = np.frombuffer(saved, np.uint64, 2)  # steps of a rule, rows
+    rows = np.frombuffer(saved[16:], np.uint8).reshape(int(count), -1) if count else np.empty((0, 8), np.uint8)
     keys = np.ascontiguousarray(rows[:, :8]).view(np.int64).reshape(-1)
     itemsize = np.dtype(dtype).itemsize
     values = np.ascontiguousarray(rows[:, 8 : 8 + width * itemsize]).view(dtype).reshape(int(count), width)

@@ -6,9 +6,11 @@ import os
 import signal
 import socket
 import sys
+from contextlib import closing
 from time import monotonic
+from typing import TYPE_CHECKING
 
-from ..comm.conversation import Loop, Talk, readable
+from ..comm.conversation import Loop, Talk, pause, readable
 from ..comm.handshake import Secret
 from ..comm.rendezvous import listen
 from ..config import Address, Settings, read_settings
@@ -18,7 +20,11 @@ from .reception import Reception
 from .rules import Rules
 from .settings import ServerSettings, read_server_settings
 
+if TYPE_CHECKING:
+    from .._native import ParameterShards
+
 TO_MEET = 60.0  # seconds for the first server to appear
+LOOK = 0.05  # seconds between looks whether workers are left
 
 
 def serve(settings: Settings, servers: ServerSettings, stop: socket.socket) -> str | None:
@@ -34,22 +40,41 @@ def serve(settings: Settings, servers: ServerSettings, stop: socket.socket) -> s
         grace=servers.grace,
         log=servers.log,
         memory=servers.memory,
-        rule=Rules(),
+        rules=Rules(),
     )
     listener = _listen(settings, servers)
     over: list[str] = []
     try:
         _meet_first(settings, servers, shards)
-        with Loop() as loop, socket.socket(fileno=os.dup(shards.failure_descriptor())) as failed:
-            Reception(listener, settings, servers, shards).open(loop)
-            loop.start(_notice(stop, over, "told to"))
+        with (
+            Loop() as loop,
+            closing(Reception(listener, settings, servers, shards)) as reception,
+            socket.socket(fileno=os.dup(shards.failure_descriptor())) as failed,
+        ):
+            reception.open(loop)
+            loop.start(_obey(stop, shards, over))
             loop.start(_notice(failed, over, "failed"))
             loop.run(lambda: bool(over))
     finally:
-        failure = shards.failure()
         listener.close()
         shards.close()
-    return failure
+    return shards.failure()
+
+
+def _obey(stop: socket.socket, shards: ParameterShards, over: list[str]) -> Talk[None]:
+    """At once, or, if that is what we are told, when no worker is left."""
+    yield readable(stop)
+    if stop.recv(1)[0] == signal.SIGUSR1:
+        while shards.present() and not _told_again(stop):
+            yield pause(LOOK)
+    over.append("told to")
+
+
+def _told_again(stop: socket.socket) -> bool:
+    try:
+        return bool(stop.recv(1))
+    except BlockingIOError:
+        return False
 
 
 def _notice(sock: socket.socket, over: list[str], why: str) -> Talk[None]:
@@ -70,11 +95,8 @@ def _listen(settings: Settings, servers: ServerSettings) -> socket.socket:
         raise ConfigError(f"server {servers.number} cannot listen on {address}: {error.strerror}") from None
 
 
-def _meet_first(settings: Settings, servers: ServerSettings, shards: object) -> None:
+def _meet_first(settings: Settings, servers: ServerSettings, shards: ParameterShards) -> None:
     """Every shard of another server has a connection to the first one, whose order it follows."""
-    from .._native import ParameterShards
-
-    assert isinstance(shards, ParameterShards)
     number = servers.number or 0
     if number == 0:
         return
@@ -83,7 +105,7 @@ def _meet_first(settings: Settings, servers: ServerSettings, shards: object) -> 
     for thread in range(servers.threads):
         shard = number * servers.threads + thread
         first: Address = servers.addresses[0]
-        shards.adopt_coordinator(dial(caller, 0, first, PEERS + shard, max(0.1, until - monotonic())), thread)
+        shards.adopt_coordinator(dial(caller, 0, first, PEERS + shard, max(0.1, until - monotonic())).socket, thread)
 
 
 def main() -> None:
@@ -92,7 +114,7 @@ def main() -> None:
     ours.setblocking(False)
     theirs.setblocking(False)
     signal.set_wakeup_fd(theirs.fileno(), warn_on_full_buffer=False)
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
         signal.signal(number, lambda *_: None)
     try:
         servers = read_server_settings()

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..errors import ConfigError
+from .arguments import checked_keys, checked_target, converted, width_of
 from .handle import Handle
 from .reads import Read
 from .table import Table, _bytes
@@ -20,26 +21,29 @@ if TYPE_CHECKING:
 class SparseTable(Table):
     """Rows appear when they are first named, with their first values. Keys come in any order, and repeatedly."""
 
-    def _make(self, extent: Any) -> _native.SparseTable:
-        if not isinstance(extent, int) or not 1 <= extent <= 65536:
-            raise ConfigError(f"table {self.name!r}: width={extent!r}: valid is 1 to 65536")
-        if self._described["init"] == 2:
-            raise ConfigError(f"table {self.name!r}: sparse rows start as a number or 'uniform', not as an array")
-        self.width = extent
+    def _measure(self, extent: Any) -> int:
+        self.width = width_of(self.name, extent)
+        return self.width
+
+    def _given(self, values: Any) -> np.ndarray:
+        raise ConfigError(f"table {self.name!r}: sparse rows start as a number or 'uniform', not as an array")
+
+    def _make(self, extent: int) -> _native.SparseTable:
         return self._worker.sparse(self._number, **self._described, extent=extent, whole=0)
 
-    def push(self, keys: ArrayLike, rows: np.ndarray, *, deadline: float | None = None) -> None:
+    def push(self, keys: ArrayLike, rows: ArrayLike, *, deadline: float | None = None) -> None:
         """Gradients for these rows; those of a key that is repeated are added up."""
-        wanted = _keys(keys)
+        wanted = checked_keys(keys)
         asked = self._native.push(wanted, _bytes(self._rows(wanted, rows)))
         if not self.consistency.clocked:
             self._waiting.wait(asked, f"push {self._what}", deadline)
 
-    def push_async(self, keys: ArrayLike, rows: np.ndarray) -> Handle[None]:
-        """The same, without waiting; the rows must stay as they are until the handle is done."""
-        wanted = _keys(keys)
+    def push_async(self, keys: ArrayLike, rows: ArrayLike) -> Handle[None]:
+        """The same, without waiting. In an asynchronous table, the rows must stay as they are until the handle is done;
+        in another one they were copied, and the handle is done with the clock."""
+        wanted = checked_keys(keys)
         values = self._rows(wanted, rows)
-        return self._started(self._native.push(wanted, _bytes(values)), "push", values)
+        return self._pushed(self._native.push(wanted, _bytes(values)), values)
 
     @overload
     def pull(
@@ -58,7 +62,7 @@ class SparseTable(Table):
         self, keys: ArrayLike, out: np.ndarray | None = None, *, info: bool = False, deadline: float | None = None
     ) -> np.ndarray | tuple[np.ndarray, Read]:
         """One row for each key, in their order."""
-        wanted, now = _keys(keys), self.now
+        wanted, now = checked_keys(keys), self.now
         target = self._target(len(wanted), out)
         self._news()
         asked = self._native.pull(wanted, _bytes(target), info)
@@ -68,7 +72,7 @@ class SparseTable(Table):
 
     def pull_async(self, keys: ArrayLike, out: np.ndarray | None = None) -> Handle[np.ndarray]:
         """A pull that goes on by itself."""
-        wanted = _keys(keys)
+        wanted = checked_keys(keys)
         target = self._target(len(wanted), out)
         asked = self._under_way(self._native.pull(wanted, _bytes(target), False))
 
@@ -80,22 +84,22 @@ class SparseTable(Table):
 
     def prefetch(self, keys: ArrayLike) -> Handle[None]:
         """Fetches rows that will be pulled; of use where reads may be stale, as these are served here."""
-        asked = self._native.pull(_keys(keys), np.empty(0, np.uint8), False)
+        asked = self._native.pull(checked_keys(keys), np.empty(0, np.uint8), False)
         return self._started(self._under_way(asked), "prefetch")
 
     def push_pull(
-        self, keys: ArrayLike, rows: np.ndarray, out: np.ndarray | None = None, *, deadline: float | None = None
+        self, keys: ArrayLike, rows: ArrayLike, out: np.ndarray | None = None, *, deadline: float | None = None
     ) -> np.ndarray:
         """A push, and a pull of what came of it."""
-        wanted = _keys(keys)
+        wanted = checked_keys(keys)
         target = self._target(len(wanted), out)
         asked = self._native.push_pull(wanted, _bytes(self._rows(wanted, rows)), _bytes(target))
         self._waiting.wait(asked, f"push_pull {self._what}", deadline)
         self.reads.note(asked.read)
         return target
 
-    def _rows(self, keys: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        values = np.ascontiguousarray(rows, self.dtype)
+    def _rows(self, keys: np.ndarray, rows: ArrayLike) -> np.ndarray:
+        values = converted(self.name, "rows", rows, self.dtype)
         if values.shape != (len(keys), self.width):
             raise ConfigError(
                 f"table {self.name!r}: rows of shape {values.shape} for {len(keys)} keys of width {self.width}"
@@ -103,19 +107,4 @@ class SparseTable(Table):
         return values
 
     def _target(self, count: int, out: np.ndarray | None) -> np.ndarray:
-        shape = count, self.width
-        if out is None:
-            return np.empty(shape, self.dtype)
-        if out.shape != shape or out.dtype != self.dtype or not (out.flags.c_contiguous and out.flags.writeable):
-            raise ConfigError(
-                f"table {self.name!r}: out has to be a writeable, contiguous array of {self.dtype} {shape}, not "
-                f"{out.dtype} {out.shape}"
-            )
-        return out
-
-
-def _keys(keys: ArrayLike) -> np.ndarray:
-    array = np.asarray(keys)
-    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
-        raise ConfigError(f"keys are one row of whole numbers, not {array.dtype} of shape {array.shape}")
-    return np.ascontiguousarray(array, np.int64)
+        return checked_target(self.name, out, (count, self.width), self.dtype)

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from math import prod
 from typing import TYPE_CHECKING, Any, Literal, overload
 from zlib import crc32
 
 import numpy as np
-from numpy.typing import DTypeLike
+from numpy.typing import ArrayLike, DTypeLike
 
-from ..errors import ConfigError
-from ..values import nearest
+from ..errors import ConfigError, MismatchError, UnisonoError
+from .arguments import (
+    DTYPES,
+    checked_consistency,
+    checked_target,
+    converted,
+    dtype_of,
+    scale_of,
+    seed_of,
+    shape_of,
+    start_of,
+    wire_of,
+)  # fmt: skip
+from .carried import Carried, Clock
 from .consistency import KINDS, Consistency
 from .handle import Handle
 from .reads import Read, Reads
@@ -21,11 +34,7 @@ if TYPE_CHECKING:
     from .._native import Asked, ParameterWorker
     from .waiting import Waiting
 
-# The numbers of native/base/dtype.hpp.
-DTYPES = (
-    "float64", "float32", "float16", "bfloat16", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32",
-    "uint64",
-)  # fmt: skip
+FAREWELL = 2.0  # seconds for taking back what one shard has refused
 _INITS = {"constant": 0, "uniform": 1, "given": 2}
 
 
@@ -42,26 +51,27 @@ class Table:
         extent: Any,
         *,
         dtype: DTypeLike,
-        wire: str | None,
+        wire: DTypeLike | None,
         update: str | type[Rule],
         consistency: Consistency,
-        init: float | np.ndarray | str,
+        init: ArrayLike | str,
         scale: float,
         seed: int,
         options: dict[str, Any],
     ) -> None:
         self.name = name
-        self.dtype = np.dtype(dtype)
-        self.consistency = consistency
+        self.dtype = dtype_of(name, dtype)
+        self.consistency = consistency = checked_consistency(name, consistency)
+        extent = self._measure(extent)
         self._worker, self._waiting, self._rank, self._number = worker, waiting, rank, number
         self._what = f"of table '{name}'"
         self.reads = Reads(rank, consistency.bound if consistency.clocked else None)
         rule = describe(update, options)
-        start, first, given = self._start(init, scale, seed)
+        start, first, given = self._start(init, scale)
         self._described: dict[str, object] = {
             "name": name,
-            "dtype": _number_of(name, str(self.dtype)),
-            "wire": _number_of(name, wire or str(self.dtype)),
+            "dtype": DTYPES.index(str(self.dtype)),
+            "wire": DTYPES.index(wire_of(name, wire, self.dtype)),
             "update": rule.update,
             "rates": rule.rates,
             "rule": rule.rule,
@@ -70,28 +80,46 @@ class Table:
             "bound": consistency.bound,
             "init": _INITS[start],
             "start": first,
-            "seed": crc32(given.tobytes()) if start == "given" else seed,
+            "seed": crc32(given.tobytes()) if start == "given" else seed_of(name, seed),
         }
         self._pulls: list[Asked] = []  # under way
+        self._clock = Clock()
+        self._withdrawing: Asked | None = None
         self._prepared: Asked | None = None
         self._committing: Asked | None = None
         self._native: Any = self._make(extent)
         asked = self._native.create(_bytes(given))
-        waiting.wait(asked, f"create {self._what}")
+        try:
+            waiting.wait(asked, f"create {self._what}")
+            waiting.wait(self._native.confirm(), f"create {self._what}")
+        except BaseException as error:
+            self._abandon(error)
+            raise
         self._native.created(asked)
+
+    def _abandon(self, error: BaseException) -> None:
+        """No shard keeps what another has refused. It is waited for where all of them answer."""
+        with suppress(UnisonoError):
+            asked = self._native.abandon()
+            if isinstance(error, ConfigError | MismatchError):
+                self._waiting.wait(asked, f"create {self._what}", FAREWELL, explain=False)
+
+    def _measure(self, extent: Any) -> Any:
+        raise NotImplementedError
 
     def _make(self, extent: Any) -> Any:
         raise NotImplementedError
 
-    def _start(self, init: float | np.ndarray | str, scale: float, seed: int) -> tuple[str, float, np.ndarray]:
+    def _given(self, values: Any) -> np.ndarray:
+        raise NotImplementedError
+
+    def _start(self, init: ArrayLike | str, scale: float) -> tuple[str, float, np.ndarray]:
         nothing = np.empty(0, np.uint8)
-        if isinstance(init, str):
-            if init != "uniform":
-                raise ConfigError(f"table {self.name!r}: init={init!r} is neither 'uniform', a number nor an array")
-            return "uniform", float(scale), nothing
-        if isinstance(init, np.ndarray):
-            return "given", 0.0, np.ascontiguousarray(init, self.dtype)
-        return "constant", float(init), nothing
+        if isinstance(init, str) and init == "uniform":
+            return "uniform", scale_of(self.name, scale), nothing
+        if isinstance(init, np.ndarray | list | tuple):
+            return "given", 0.0, self._given(init)
+        return "constant", start_of(self.name, init, self.dtype), nothing
 
     @property
     def now(self) -> int:
@@ -103,17 +131,44 @@ class Table:
         """Ends this worker's clock: what it pushed is acknowledged, and counts on all shards or on none. If a deadline
         ends the call, another one goes on with it."""
         what = f"clock {self._what}"
-        for asked in self._pulls:  # under bsp, servers send from the table itself, which the next clock changes
-            self._waiting.wait(asked, what, deadline)
-        self._pulls.clear()
+        self._end_pulls(what, deadline)
+        if self._withdrawing is not None:
+            self._waiting.go_on(self._withdrawing, what, deadline)
+            self._withdrawing = None
         if self._prepared is None:
             self._prepared = self._native.prepare()
-        self._waiting.wait(self._prepared, what, deadline)
+        try:
+            self._waiting.go_on(self._prepared, what, deadline)
+        except ConfigError as error:
+            if self._prepared.failed:
+                raise self._begin_again(error) from None
+            raise
         if self._committing is None:
             self._committing = self._native.commit()
-        self._waiting.wait(self._committing, what, deadline)
+        self._waiting.go_on(self._committing, what, deadline)
         self._prepared = self._committing = None
         self._native.committed()
+        self._clock.committed = True
+        self._clock = Clock()
+
+    def _end_pulls(self, what: str, deadline: float | None) -> None:
+        """Under bsp, servers send from the table itself, which the next clock changes."""
+        for asked in self._pulls:
+            try:
+                self._waiting.go_on(asked, what, deadline)
+            except ConfigError:
+                if not asked.failed:
+                    raise  # else its handle says why
+        self._pulls.clear()
+
+    def _begin_again(self, why: ConfigError) -> ConfigError:
+        """A shard could not hold its part, so that no other may: the pushes of this clock are forgotten."""
+        error = ConfigError(f"{why}. What was pushed in this clock is forgotten; the table goes on")
+        self._clock.refused = error
+        self._clock = Clock()
+        self._prepared = None
+        self._withdrawing = self._native.withdraw()
+        return error
 
     def report(self) -> str:
         """How stale this worker's reads were, and whom it waited for."""
@@ -127,6 +182,11 @@ class Table:
     def _started(self, asked: Asked, what: str, *memory: object) -> Handle[None]:
         return Handle(self._waiting, asked, f"{what} {self._what}", lambda _: None, *memory)
 
+    def _pushed(self, asked: Asked, values: np.ndarray) -> Handle[None]:
+        if self.consistency.clocked:
+            return Carried(self._clock, f"a push {self._what}")
+        return self._started(asked, "push", values)
+
     def _news(self) -> None:
         if self.consistency.kind == "essp":
             self._worker.take_news()
@@ -135,20 +195,17 @@ class Table:
 class DenseTable(Table):
     """An array; a large one is split over all shards."""
 
-    def _make(self, extent: Any) -> _native.DenseTable:
-        self.shape = (extent,) if isinstance(extent, int) else tuple(extent)
-        if not all(isinstance(x, int) and x >= 0 for x in self.shape):
-            raise ConfigError(f"table {self.name!r}: shape={extent!r} is no shape")
-        if self._described["init"] == _INITS["given"] and self._given.size != prod(self.shape):
-            raise ConfigError(f"table {self.name!r}: init has {self._given.size} elements, shape {self.shape}")
-        whole = prod(self.shape)
-        return self._worker.dense(self._number, **self._described, extent=whole, whole=whole)
+    def _measure(self, extent: Any) -> int:
+        self.shape = shape_of(self.name, extent)
+        return prod(self.shape)
 
-    def _start(self, init: float | np.ndarray | str, scale: float, seed: int) -> tuple[str, float, np.ndarray]:
-        start, first, self._given = super()._start(init, scale, seed)
-        return start, first, self._given
+    def _make(self, extent: int) -> _native.DenseTable:
+        return self._worker.dense(self._number, **self._described, extent=extent, whole=extent)
 
-    def push(self, gradient: np.ndarray, *, deadline: float | None = None) -> None:
+    def _given(self, values: Any) -> np.ndarray:
+        return self._checked(values, "init")
+
+    def push(self, gradient: ArrayLike, *, deadline: float | None = None) -> None:
         """Adds to what this worker will commit with its clock; in an asynchronous table it is applied at once, and
         acknowledged when this returns."""
         values = self._checked(gradient, "a gradient")
@@ -156,10 +213,11 @@ class DenseTable(Table):
         if not self.consistency.clocked:
             self._waiting.wait(asked, f"push {self._what}", deadline)
 
-    def push_async(self, gradient: np.ndarray) -> Handle[None]:
-        """The same, without waiting; the array must stay as it is until the handle is done."""
+    def push_async(self, gradient: ArrayLike) -> Handle[None]:
+        """The same, without waiting. In an asynchronous table, the array must stay as it is until the handle is done;
+        in another one it was copied, and the handle is done with the clock."""
         values = self._checked(gradient, "a gradient")
-        return self._started(self._native.push(_bytes(values)), "push", values)
+        return self._pushed(self._native.push(_bytes(values)), values)
 
     @overload
     def pull(
@@ -197,7 +255,7 @@ class DenseTable(Table):
         return self._started(self._under_way(self._native.pull(np.empty(0, np.uint8), False)), "prefetch")
 
     def push_pull(
-        self, gradient: np.ndarray, out: np.ndarray | None = None, *, deadline: float | None = None
+        self, gradient: ArrayLike, out: np.ndarray | None = None, *, deadline: float | None = None
     ) -> np.ndarray:
         """A push, and a pull of what came of it. In an asynchronous table one goes while the other comes."""
         if self.consistency.clocked:
@@ -210,17 +268,10 @@ class DenseTable(Table):
         return target
 
     def _target(self, out: np.ndarray | None) -> np.ndarray:
-        if out is None:
-            return np.empty(self.shape, self.dtype)
-        if out.shape != self.shape or out.dtype != self.dtype or not (out.flags.c_contiguous and out.flags.writeable):
-            raise ConfigError(
-                f"table {self.name!r}: out has to be a writeable, contiguous array of {self.dtype} {self.shape}, not "
-                f"{out.dtype} {out.shape}"
-            )
-        return out
+        return checked_target(self.name, out, self.shape, self.dtype)
 
-    def _checked(self, array: np.ndarray, what: str) -> np.ndarray:
-        values = np.ascontiguousarray(array, self.dtype)
+    def _checked(self, array: ArrayLike, what: str) -> np.ndarray:
+        values = converted(self.name, what, array, self.dtype)
         if values.shape != self.shape:
             raise ConfigError(f"table {self.name!r}: {what} of shape {values.shape}, where the table is {self.shape}")
         return values
@@ -229,9 +280,3 @@ class DenseTable(Table):
 def _bytes(array: np.ndarray) -> np.ndarray:
     """The memory, as it is."""
     return array.reshape(-1).view(np.uint8)
-
-
-def _number_of(table: str, dtype: str) -> int:
-    if dtype not in DTYPES:
-        raise ConfigError(f"table {table!r}: {dtype} is not one of {', '.join(DTYPES)}{nearest(dtype, DTYPES)}")
-    return DTYPES.index(dtype)

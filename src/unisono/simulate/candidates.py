@@ -29,7 +29,7 @@ def schedule_for(
     if "segments" not in algorithm.parameters or given:
         return algorithm.schedule(on.p, root, **given)
     alike = Machine(machine.link, machine.gamma)  # ranks that are alike are priced once; others one by one
-    return best_price(algorithm, on.p, nbytes, alike, root).schedule
+    return best_price(algorithm, on.p, nbytes, alike, root, even=True).schedule
 
 
 def fitting(algorithm: Algorithm, on: Topology) -> dict[str, Any]:

@@ -39,8 +39,7 @@ class Flows:
         self.record = record
         p = setting.topology.p
         self.parts = parts
-        shown = np.zeros(p * parts, np.uint8)
-        shown[:MOST_RANKS_SHOWN] = 1
+        shown = np.tile((np.arange(p) < MOST_RANKS_SHOWN).astype(np.uint8), parts)
         self.native = _native_simulation(p, parts, setting.link_beta, fair, shown, MOST_FLIGHTS if record else 0)
         self._together = True  # all ranks are at the same moment, with nothing under way
         self._added = False
@@ -100,7 +99,29 @@ class Flows:
 
     @property
     def flights(self) -> Flights | None:
-        return Flights(*self.native.flights()) if self.record else None
+        """Of a vector in parts, each part of a message."""
+        if not self.record:
+            return None
+        flights, p = Flights(*self.native.flights()), self.setting.topology.p
+        return flights._replace(source=flights.source % p, target=flights.target % p)
+
+    @property
+    def ended(self) -> Floats:
+        """When each rank is through with all of its parts; inf for who is stuck."""
+        return np.asarray(self.native.begin().reshape(self.parts, -1).max(axis=0))
+
+    def spent(self) -> Floats:
+        """Seconds of each rank to start, to move bytes and to reduce.
+
+        Of a vector in parts, one starts while others move: what counts then is the busier port, which no part has for
+        itself, and as much of the start-up as the port does not hide.
+        """
+        terms = np.array(self.native.terms())
+        if self.parts == 1:
+            return terms
+        moving, reducing = self.meter.seconds_of_ports
+        start = terms[0].reshape(self.parts, -1).max(axis=0)
+        return np.array([np.clip(self.ended - moving - reducing, 0, start), moving, reducing])
 
 
 def _in_parts(batch: Batch, work: Work, p: int, parts: int) -> tuple[Batch, Work]:

@@ -33,11 +33,10 @@ class Lockstep:
         fullest = float((load.links * self.setting.link_beta).max(initial=0.0))
         start, talks = self._start(batch, work)
         ports = np.maximum(load.out, load.into)
-        reducing = np.bincount(batch.target, work.reducing, len(ports))
-        cost = start + np.where(talks, np.maximum(ports, fullest), 0) + reducing
+        cost = start + np.where(talks, np.maximum(ports, fullest), 0) + load.reducing
         busiest = int(cost.argmax())
         waiting = max(0.0, fullest - ports[busiest]) if talks[busiest] else 0.0
-        self._terms += batch.repeat * np.array([start[busiest], ports[busiest], reducing[busiest], waiting])
+        self._terms += batch.repeat * np.array([start[busiest], ports[busiest], load.reducing[busiest], waiting])
         self.time += batch.repeat * float(cost[busiest])
 
     @property

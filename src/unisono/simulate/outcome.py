@@ -57,6 +57,13 @@ class Stall:
         """How many ranks wait for ever, without the one that failed."""
         return int((self.last_round >= 0).sum()) - int(self.last_round[self.rank] >= 0)
 
+    @property
+    def rounds_begun(self) -> Ints:
+        """By each rank; more than there are by who went through."""
+        begun = np.where(self.last_round < 0, np.iinfo(np.int64).max, self.last_round + 1)
+        begun[self.rank] = self.round
+        return begun
+
 
 @dataclass(frozen=True)
 class LinkUse:
@@ -104,6 +111,11 @@ class Outcome:
     flights: Flights | None = field(default=None, repr=False)
     stall: Stall | None = field(default=None, repr=False)
     mean_waiting: float = 0.0
+
+    @property
+    def never_ends(self) -> bool:
+        """Does anybody wait for a rank that failed? It may have been through with all that others need."""
+        return self.stall is not None and self.stall.stuck > 0
 
     @property
     def multiple_of_bound(self) -> float:

@@ -7,6 +7,7 @@ of repetitions: a ring among 65,536 ranks has 8.6 billion messages, and two diff
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -35,6 +36,8 @@ from ..schedule.schedule import Schedule
 
 Floats = NDArray[np.float64]
 Size = Callable[[Number, Number], Number]
+_Rows = tuple[Ints, Ints, Floats, NDArray[np.bool_]]
+"""Of messages: their sources and targets, their bytes, and whether these are reduced."""
 
 CELLS_AT_ONCE = 1 << 20
 """Rounds times ranks that are unrolled together."""
@@ -65,10 +68,12 @@ def batches(schedule: Schedule, layout: Layout) -> Iterator[Batch]:
         if phase.stage is not None and phase.width is not None:
             stages = [operations(round_) for round_, _ in _unrolled(schedule, phase.stage)]
             width = schedule.value(phase.width)
-            yield from _pipeline(schedule.p, stages, size, width, layout.blocks // width, alike=alike)
+            kinds = _kinds_of_segments(layout, width, alike=alike)
+            yield from _pipeline(schedule.p, stages, size, width, kinds)
         else:
             for round_, repeat in _unrolled(schedule, phase, size if alike else None):
-                yield _batch(schedule.p, [(operation, size) for operation in operations(round_)], repeat)
+                parts = (_rows(schedule.p, operation, size) for operation in operations(round_))
+                yield _batch([part for part in parts if part is not None], repeat)
 
 
 class Failure(NamedTuple):
@@ -184,22 +189,35 @@ def _single(yielded: Round, t: int) -> Round:
     )
 
 
-def _pipeline(
-    p: int, stages: list[tuple[Operation, ...]], size: Size, width: int, segments: int, *, alike: bool
-) -> Iterator[Batch]:
-    """Every stage for every segment, a segment a round behind the last; once all stages are busy, rounds repeat."""
+def _kinds_of_segments(layout: Layout, width: int, *, alike: bool) -> Ints:
+    """A number for each segment, the same for those whose blocks have the same sizes."""
+    segments = layout.blocks // width
+    if alike:
+        return np.zeros(segments, int)
+    sizes = np.asarray(layout.nbytes(np.arange(segments * width), 1)).reshape(segments, width)
+    return np.unique(sizes, axis=0, return_inverse=True)[1].reshape(-1)
+
+
+def _pipeline(p: int, stages: list[tuple[Operation, ...]], size: Size, width: int, kinds: Ints) -> Iterator[Batch]:
+    """Every stage for every segment, a segment a round behind the last; once all stages are busy with segments of one
+    kind, rounds repeat."""
+    segments = len(kinds)
     total = len(stages) + segments - 1 if stages else 0
-    full = range(len(stages) - 1, segments) if alike else range(0)
+    ends = np.append(np.flatnonzero(np.diff(kinds)) + 1, segments)
+
+    @lru_cache
+    def parts(stage: int, kind: int) -> list[_Rows]:
+        sizes = _in_segment(size, int(first[kind]), width)
+        return [part for operation in stages[stage] if (part := _rows(p, operation, sizes)) is not None]
+
+    first = np.unique(kinds, return_index=True)[1]
     tau = 0
     while tau < total:
-        repeat = len(full) if full and tau == full.start else 1
-        rows = [
-            (operation, _in_segment(size, tau - i, width))
-            for i, stage in enumerate(stages)
-            if 0 <= tau - i < segments
-            for operation in stage
-        ]
-        yield _batch(p, rows, repeat)
+        oldest = tau - len(stages) + 1
+        until = int(ends[np.searchsorted(ends, oldest, side="right")]) if oldest >= 0 else 0
+        repeat = max(1, until - tau)
+        active = range(max(0, tau - segments + 1), min(tau + 1, len(stages)))
+        yield _batch([part for stage in active for part in parts(stage, int(kinds[tau - stage]))], repeat)
         tau += repeat
 
 
@@ -216,8 +234,7 @@ def _in_segment(size: Size, segment: int, width: int) -> Size:
     return nbytes
 
 
-def _batch(p: int, rows: list[tuple[Operation, Size]], repeat: int) -> Batch:
-    parts = [part for operation, size in rows if (part := _rows(p, operation, size)) is not None]
+def _batch(parts: list[_Rows], repeat: int) -> Batch:
     if not parts:
         return Batch(np.zeros(0, int), np.zeros(0, int), np.zeros(0), np.zeros(0, bool), repeat)
     source, target, nbytes, reduces = (
@@ -226,7 +243,7 @@ def _batch(p: int, rows: list[tuple[Operation, Size]], repeat: int) -> Batch:
     return Batch(source, target, nbytes, reduces, repeat)
 
 
-def _rows(p: int, operation: Operation, size: Size) -> tuple[Ints, Ints, Floats, NDArray[np.bool_]] | None:
+def _rows(p: int, operation: Operation, size: Size) -> _Rows | None:
     """What arrives at every rank, or is reduced in it. Puts say the same once more."""
     if isinstance(operation, Put):
         return None

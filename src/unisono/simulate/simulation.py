@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +16,7 @@ from .flows import Flows
 from .lockstep import Lockstep
 from .meter import Meter
 from .outcome import Flights, Outcome, Stall, Terms
-from .rounds import Failure, Floats, batches, cells_of_a_round, split_at
+from .rounds import Batch, Failure, Floats, batches, cells_of_a_round, split_at
 from .topologies import Topology, topology
 from .work import Setting
 
@@ -51,7 +52,7 @@ def simulate(
     """
     setting = Setting(machine, topology(on, schedule.p) if isinstance(on, str) else on, hop, dict(stragglers or {}))
     failure = None if fail is None else Failure(*fail)
-    _check(schedule, setting, mode, failure, segment)
+    _check(schedule, setting, mode, failure, segment, fair=fair)
     if mode == "lockstep":
         course = _in_lockstep(schedule, nbytes, setting, failure)
     else:
@@ -100,12 +101,20 @@ class _Course(NamedTuple):
     flights: Flights | None
 
 
-def _check(schedule: Schedule, setting: Setting, mode: str, failure: Failure | None, segment: int | None) -> None:
+def require_mode(mode: str) -> None:
+    """Is there such a mode?"""
+    if mode not in MODES:
+        near = get_close_matches(mode, MODES, n=1, cutoff=0)[0]
+        raise ConfigError(f"no mode is called {mode!r}; there are: {', '.join(MODES)}; did you mean {near!r}?")
+
+
+def _check(
+    schedule: Schedule, setting: Setting, mode: str, failure: Failure | None, segment: int | None, *, fair: bool
+) -> None:
     p = schedule.p
     if setting.topology.p != p:
         raise ConfigError(f"{setting.topology.name} has {setting.topology.p} ranks, the schedule {p}")
-    if mode not in MODES:
-        raise ConfigError(f"no mode is called {mode!r}; there are: {', '.join(MODES)}")
+    require_mode(mode)
     if failure is not None and not 0 <= failure.rank < p:
         nearest = min(max(failure.rank, 0), p - 1)
         raise ConfigError(f"rank {failure.rank} cannot fail: ranks are 0 to {p - 1}; the nearest is {nearest}")
@@ -117,6 +126,8 @@ def _check(schedule: Schedule, setting: Setting, mode: str, failure: Failure | N
         raise ConfigError(
             "in lockstep nothing is passed on before its round is over; leave the segment or the mode out"
         )
+    if mode == "lockstep" and fair:
+        raise ConfigError("in lockstep messages do not share a link at their own pace; leave fair or the mode out")
     if (cells := cells_of_a_round(schedule)) > MOST_CELLS:
         raise ConfigError(
             f"{schedule.name} among {p:,} ranks has up to {cells // 2:,} messages in a round, more than fit; "
@@ -150,18 +161,25 @@ def _as_flows(
     schedule: Schedule, nbytes: int, setting: Setting, failure: Failure | None, *, parts: int, fair: bool, record: bool
 ) -> _Course:
     simulation = Flows(setting, parts=parts, fair=fair, record=record)
-    simulation.run(batches(schedule, schedule.layout(nbytes)), failure)
-    latest = (parts - 1) * schedule.p  # the last part of the vector ends last
-    ended = simulation.native.begin()[latest:]
-    last_round, waits_for, since = (column[latest:] for column in simulation.native.stalled())
-    stall = None
-    if failure is not None and (last_round >= 0).any():
-        stall = Stall(failure.rank, failure.round, last_round, waits_for, since)
-        ended = np.where(last_round >= 0, since, ended)
-    spent = np.array(simulation.native.terms())[:, latest:]
+    layout = schedule.layout(nbytes)
+    simulation.run(batches(schedule, layout), failure)
+    ended, spent, meter, stall = simulation.ended, simulation.spent(), simulation.meter, None
+    if failure is not None and (simulation.native.stalled()[0] >= 0).any():
+        stall = Stall(*failure, *simulation.native.stalled())
+        ended = np.where(stall.last_round >= 0, stall.since, ended)
+        meter = _meter_begun(setting, batches(schedule, layout), stall)
     last = int(ended.argmax())
     time = float(ended[last])
     alpha, beta, gamma = map(float, spent[:, last])
     terms = Terms(alpha, beta, gamma, max(0.0, time - alpha - beta - gamma))
     mean_waiting = max(0.0, float((time - spent.sum(axis=0)).mean()))
-    return _Course(time, terms, ended, stall, mean_waiting, simulation.meter, simulation.flights)
+    return _Course(time, terms, ended, stall, mean_waiting, meter, simulation.flights)
+
+
+def _meter_begun(setting: Setting, rounds: Iterable[Batch], stall: Stall) -> Meter:
+    """What went through links and ports before nothing moved any more."""
+    meter, begun = Meter(setting), stall.rounds_begun
+    for batch in rounds:
+        meter.read_begun(batch, setting.work(batch), begun)
+        begun = begun - batch.repeat
+    return meter

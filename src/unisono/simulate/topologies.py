@@ -8,6 +8,7 @@ from math import prod
 from ..errors import ConfigError
 from ..schedule.arithmetic import near_equal_factors
 from .grid import Grid
+from .nearest import nearest_extents
 from .topology import Switch, Topology
 from .tree import Tree
 
@@ -35,12 +36,12 @@ def topology(text: str, p: int, *, oversubscription: float = 1.0) -> Topology:
             raise ConfigError(f"{text!r}: a {kind} of {p} ranks is written {kind!r}")
         return Switch(p) if kind == "switch" else Grid(p, (p,), True)
     dims = _extents(kind, extents) if colon else near_equal_factors(p, EXAMPLES[kind])
+    if kind == "hierarchy" and len(dims) != 2:
+        nearest = _written(kind, nearest_extents((prod(dims[:-1]), dims[-1]), p))
+        raise ConfigError(f"{text!r}: a hierarchy is hosts times ranks; the nearest is {nearest}")
     if prod(dims) != p:
-        nearest = near_equal_factors(p, len(dims))
-        written = "x".join(map(str, dims))
-        raise ConfigError(
-            f"{kind}:{written} has {prod(dims)} ranks, not {p}; the nearest is {kind}:{'x'.join(map(str, nearest))}"
-        )
+        nearest = _written(kind, nearest_extents(dims, p))
+        raise ConfigError(f"{_written(kind, dims)} has {prod(dims)} ranks, not {p}; the nearest is {nearest}")
     if kind == "fat-tree":
         return fat_tree(dims, oversubscription)
     return hierarchy(dims) if kind == "hierarchy" else Grid(p, dims, kind == "torus")
@@ -53,7 +54,7 @@ def fat_tree(dims: tuple[int, ...], oversubscription: float = 1.0) -> Tree:
     uplinks = tuple(
         max(1, round(prod(dims[: level + 1]) / oversubscription ** (level + 1))) for level in range(len(dims) - 1)
     )
-    title = f"fat-tree:{'x'.join(map(str, dims))}"
+    title = _written("fat-tree", dims)
     if oversubscription != 1:
         title += f" ({oversubscription:g}:1 oversubscribed)"
     return Tree(prod(dims), dims, uplinks, (1.0,) * len(uplinks), title, names)
@@ -61,10 +62,12 @@ def fat_tree(dims: tuple[int, ...], oversubscription: float = 1.0) -> Tree:
 
 def hierarchy(dims: tuple[int, ...]) -> Tree:
     """Hosts of so many ranks, each with one link to a switch; written hosts first: hierarchy:512x8."""
-    if len(dims) != 2:
-        raise ConfigError(f"a hierarchy is hosts times ranks, such as hierarchy:512x8, not {len(dims)} numbers")
     hosts, ranks = dims
-    return Tree(hosts * ranks, (ranks, hosts), (1,), (1.0,), f"hierarchy:{hosts}x{ranks}", ("host",))
+    return Tree(hosts * ranks, (ranks, hosts), (1,), (1.0,), _written("hierarchy", dims), ("host",))
+
+
+def _written(kind: str, extents: tuple[int, ...]) -> str:
+    return f"{kind}:{'x'.join(map(str, extents))}"
 
 
 def _extents(kind: str, text: str) -> tuple[int, ...]:

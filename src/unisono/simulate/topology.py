@@ -100,6 +100,8 @@ class Topology(ABC):
 
     def with_slow_link(self, name: str, factor: float) -> Topology:
         """The same, with a link that takes ``factor`` times as long."""
+        if not 0 < factor < float("inf"):
+            raise ConfigError(f"{name}: a link takes x times as long, x above 0, not {factor:g}; try 4")
         return replace(self, slower=self.slower | {self.find_link(name): factor})
 
     def find_link(self, name: str) -> int:

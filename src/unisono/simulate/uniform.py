@@ -24,7 +24,7 @@ def common_time(setting: Setting, batch: Batch, work: Work, load: Load) -> tuple
     busy[batch.source] = busy[batch.target] = True
     if not busy.all():
         return None
-    into = load.into + np.bincount(batch.target, work.reducing, p)
+    into = load.into + load.reducing
     links = load.links * setting.link_beta
     longest = max(load.out.max(), into.max(), links.max(initial=0.0))
     if not _all_meet(setting, batch, load.out, into, links, longest * (1 - ROUNDING)):

@@ -40,7 +40,8 @@ class Setting:
 
     def __post_init__(self) -> None:
         p = self.topology.p
-        if not self.hop >= 0:
+        self.machine.require_ranks(p)
+        if not 0 <= self.hop < float("inf"):
             raise ConfigError(f"a hop takes from 0 s up, not {self.hop:g} s; the nearest is 0")
         for rank, factor in self.stragglers.items():
             if not 0 <= rank < p:
@@ -48,7 +49,7 @@ class Setting:
                     f"straggler {rank}: {p} ranks are numbered 0 to {p - 1}; the nearest is {min(max(rank, 0), p - 1)}"
                 )
             if not 0 < factor < float("inf"):
-                raise ConfigError(f"straggler {rank}: it is so many times as slow, from 0 up, not {factor:g}; try 4")
+                raise ConfigError(f"straggler {rank}: it takes x times as long, x above 0, not {factor:g}; try 4")
 
     @property
     def is_plain(self) -> bool:

@@ -48,6 +48,19 @@ class Record(NamedTuple):
     peers: list[Peer]
 
     @property
+    def to(self) -> int | None:
+        """Whom a call of two ranks sends to."""
+        if self.sequence is not None:
+            return None
+        both = self.kind.collective == "sendrecv" and len(self.peers) == 1
+        return next((peer.rank for peer in self.peers if both or not peer.expected), None)
+
+    @property
+    def source(self) -> int | None:
+        """Whom a call of two ranks receives from."""
+        return None if self.sequence is not None else next((peer.rank for peer in self.peers if peer.expected), None)
+
+    @property
     def outcome(self) -> str:
         return "running" if self.ended is None else "failed" if self.failed else "done"
 

@@ -249,6 +249,84 @@ void a_wait_inside_runs_others_or_throws() {
     expect(order == 12, "the inner one first");
 }
 
+void behind_one_that_never_fits_nobody_is_served_nor_waited_for() {
+    World world(2, 0);
+    const auto lane = std::make_shared<Lane>("memory", 100);
+    auto& outer = world.push(
+        [&] {
+            auto& large = world.push([] {}, {}, {{lane, 60}});
+            auto& small = world.push([] {}, {}, {{lane, 10}});
+            expect(never_ends([&] { world.engine->wait(small, forever); }),
+                   "one behind it in the lane to throw");
+            world.drop(large);
+            world.drop(small);
+            auto& urgent = world.push([] {}, {}, {{lane, 10}}, 1);
+            expect(!world.outcome(urgent), "one that comes before it to run");
+        },
+        {}, {{lane, 50}});
+    expect(!world.outcome(outer), "no failure");
+}
+
+void a_wait_is_told_also_of_what_got_in_its_way_later() {
+    World world(2, 1);
+    const auto memory = std::make_shared<Lane>("memory", 100);
+    std::atomic<bool> go = false;
+    bool told = false;
+    auto& gate = world.push([&] { go.wait(false); }, {{world.variables[0], Mode::mutate}});
+    auto& outer = world.push(
+        [&] {
+            auto& awaited = world.push([] {}, {{world.variables[0], Mode::mutate}}, {{memory, 10}});
+            world.drop(world.push([] {}, {}, {{memory, 60}}, 1));
+            std::jthread later([&] {
+                std::this_thread::sleep_for(std::chrono::milliseconds(20));
+                go = true;
+                go.notify_all();
+            });
+            told = never_ends([&] { world.engine->wait(awaited, forever); });
+            world.drop(awaited);
+        },
+        {}, {{memory, 50}});
+    expect(!world.outcome(outer) && !world.outcome(gate), "no failure");
+    expect(told, "it to throw");
+}
+
+void a_wait_for_another_engine_lends_the_place_and_sees_circles() {
+    World one(1, 0), other(1, 1);
+    bool told = false;
+    auto& outer = one.push(
+        [&] {
+            auto& inner = other.push(
+                [&] {
+                    auto& deep = one.push([] {}, {});
+                    expect(!one.outcome(deep), "what needs the thread of the outermost to run");
+                    told = never_ends([&] { one.engine->wait_until_idle(forever); });
+                },
+                {{other.variables[0], Mode::mutate}});
+            expect(!other.outcome(inner), "the inner one to end");
+        },
+        {});
+    expect(!one.outcome(outer), "no failure");
+    expect(told, "a wait for all of the engine that waits for this one to throw");
+}
+
+void who_awaits_a_variable_keeps_nobody() {
+    World world(2, 1);
+    auto* const a = world.variables[0];
+    std::atomic<bool> go = false;
+    auto& first = world.push([&] { go.wait(false); }, {{a, Mode::read}});
+    const Use use[] = {{a, Mode::await}};
+    auto& mark = world.engine->mark(use);
+    expect(!world.outcome(world.push([] {}, {{a, Mode::read}})), "one that reads to run meanwhile");
+    expect(!mark.is_over(), "those before it to be awaited");
+    auto& bad = world.push([] { throw std::runtime_error("bad"); }, {{a, Mode::mutate}});
+    go = true;
+    go.notify_all();
+    expect(!world.outcome(mark), "nothing to be seen of what came later");
+    expect(!world.outcome(first) && world.outcome(bad), "one failure");
+    expect(world.outcome(world.engine->mark(use)) != nullptr, "who awaits it later to hear of that");
+    world.engine->take_failure();
+}
+
 void two_that_would_wait_for_each_other_are_told() {
     World world(2, 2);
     auto* const a = world.variables[0];
@@ -322,6 +400,10 @@ int main(int count, char** arguments) {
     a_long_chain_fails_without_recursion();
     what_is_cancelled_does_not_run();
     a_wait_inside_runs_others_or_throws();
+    behind_one_that_never_fits_nobody_is_served_nor_waited_for();
+    a_wait_is_told_also_of_what_got_in_its_way_later();
+    a_wait_for_another_engine_lends_the_place_and_sees_circles();
+    who_awaits_a_variable_keeps_nobody();
     two_that_would_wait_for_each_other_are_told();
     pushes_from_several_threads_do_not_block_each_other();
     an_abandoned_engine_runs_nothing_more();

@@ -21,7 +21,7 @@ namespace {
 Caller nobody;
 
 constexpr int ranks = 3;
-constexpr std::size_t elements_of_block = 1001;
+constexpr std::size_t elements_of_block = 5003;  // some pieces, and a part of one
 constexpr std::size_t block_bytes = elements_of_block * sizeof(float);
 constexpr std::size_t stage_bytes = 4096;
 
@@ -68,16 +68,16 @@ SharedProgram direct_allreduce(int rank) {
     return SharedProgram(rank, ranks, ranks, 2, places(), rows, references, {rounds, 2});
 }
 
-SharedPlan plan(int rank, bool may_stage, std::uint64_t fingerprint = 1) {
-    const std::uint64_t window = may_stage ? stage_bytes / (2 * (ranks - 1)) : 4096;
+SharedPlan plan(int rank, bool may_stage, std::uint64_t fingerprint = 1, std::uint64_t stage_turns = 1) {
+    const std::uint64_t window = may_stage ? stage_bytes / stage_turns / (2 * (ranks - 1)) : 4096;
     SharedPlan result{.program = std::make_shared<SharedProgram>(direct_allreduce(rank)),
                       .sizes = std::vector<std::uint64_t>(ranks, block_bytes),
                       .offsets = {},
                       .staged = {},
                       .window = window,
                       .windows = (block_bytes + window - 1) / window,
-                      .stage_step = stage_bytes,
-                      .stage_turns = 1,
+                      .stage_step = stage_bytes / stage_turns,
+                      .stage_turns = stage_turns,
                       .tiny = false,
                       .may_stage = may_stage,
                       .arithmetic = {Dtype::f32, Op::sum},
@@ -140,14 +140,14 @@ class Vector {
 
 Clock::time_point in_half_a_minute() { return Clock::now() + std::chrono::seconds(30); }
 
-void sums_arrive_everywhere(Memory memory) {
+void sums_arrive_everywhere(Memory memory, std::uint64_t stage_turns = 1) {
     auto executors = connected();
     std::vector<std::jthread> threads;
     for (int rank = 0; rank < ranks; ++rank)
         threads.emplace_back([&, rank] {
             auto& executor = *executors[static_cast<std::size_t>(rank)];
             Vector vector(executor, memory);
-            const auto prepared = plan(rank, memory == Memory::staged);
+            const auto prepared = plan(rank, memory == Memory::staged, 1, stage_turns);
             for (int call = 0; call < 5; ++call) {
                 const auto values = vector.values();
                 std::iota(values.begin(), values.end(), static_cast<float>(rank + call));
@@ -181,6 +181,15 @@ std::string failure(Executor& executor, const SharedPlan& prepared, Clock::time_
 }
 
 bool says(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
+
+/// The others judge by it whether the core that they wait on is the one that is needed.
+void who_waits_tells_where_it_runs() {
+    auto executors = connected();
+    const auto& core = executors[0]->neighbours().own->board().core;
+    expect(core == -1, "nothing told before it waits");
+    failure<DeadlineExceeded>(*executors[0], plan(0, false), Clock::now() + std::chrono::milliseconds(50));
+    expect(core >= 0, "the core that it waits on");
+}
 
 void a_missing_rank_is_a_deadline() {
     auto executors = connected();
@@ -285,6 +294,8 @@ void rounds_that_no_program_has_are_refused() {
 
 int main() {
     for (const auto memory : {Memory::direct, Memory::staged, Memory::lent}) sums_arrive_everywhere(memory);
+    for (const std::uint64_t stage_turns : {2, 4}) sums_arrive_everywhere(Memory::staged, stage_turns);
+    who_waits_tells_where_it_runs();
     a_missing_rank_is_a_deadline();
     other_arguments_are_a_mismatch_and_a_failure_reaches_everybody();
     for (const auto round : {0, 1, 5}) a_rank_that_drops_its_links_signals_no_more(round);

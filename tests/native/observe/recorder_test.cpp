@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <new>
+#include <optional>
 #include <stop_token>
 #include <thread>
 
@@ -179,6 +180,43 @@ void a_reader_sees_whole_calls_while_they_are_made() {
     expect(seen > 1000, "to have seen something");
 }
 
+/// Every third call is of all ranks; of the others, each sends a message.
+void a_tally_is_of_the_call_under_way_as_long_as_that_is() {
+    Recorder recorder(2);
+    std::atomic<bool> over = false;
+    std::thread writer([&] {
+        for (std::uint64_t number = 0; number < 30'000; ++number) {
+            const bool of_all = number % 3 == 2;
+            {
+                Recording recording(recorder, {}, of_all ? number / 3 : Recorder::no_sequence,
+                                    Recorder::Clock::now());
+                recording.succeed();
+            }
+            if (!of_all) recorder.sent_to(1);
+        }
+        over = true;
+    });
+    const auto newest = [&](std::uint64_t since) {
+        const auto calls = recorder.calls_since(since);
+        return calls.empty() ? std::nullopt : std::optional(calls.back());
+    };
+    for (std::uint64_t since = 0; !over;) {
+        const auto before = newest(since);
+        const auto tally = recorder.tally();
+        const auto after = before ? newest(before->number) : std::nullopt;
+        if (!after) continue;
+        since = before->number;
+        if (after->number != since || after->outcome != Outcome::running) continue;
+        expect(tally.sent[1] == since - since / 3, "the messages before it");
+        expect(tally.of_all == (since + 1) / 3, "the calls of all ranks up to it");
+    }
+    writer.join();
+    recorder.received_from(0);
+    recorder.count_from(77);
+    const auto [of_all, sent, received, since] = recorder.tally();
+    expect(of_all == 77 && sent[1] == 0 && received[0] == 0 && since == 30'000, "a new beginning");
+}
+
 void writing_allocates_nothing() {
     Recorder recorder(4);
     const auto before = allocations.load();
@@ -204,5 +242,6 @@ int main() {
     who_has_not_come_is_awaited_rather_than_who_may_wait_for_it();
     the_last_calls_are_kept();
     a_reader_sees_whole_calls_while_they_are_made();
+    a_tally_is_of_the_call_under_way_as_long_as_that_is();
     writing_allocates_nothing();
 }

@@ -30,8 +30,14 @@ ServerOptions options(std::uint32_t threads, std::uint32_t workers) {
 
 void join(Server& server, Client& client, std::uint32_t shard) {
     auto [theirs, ours] = pair_of_sockets();
-    server.adopt_worker(std::move(theirs), client.worker(), shard);
-    client.attach(shard, std::move(ours));
+    if ((client.worker() + shard) % 2 == 0) {
+        server.adopt_worker(Connection(std::move(theirs)), client.worker(), shard);
+        client.attach(shard, Connection(std::move(ours)));
+        return;
+    }
+    const auto lane = std::make_shared<Inbox>(Inbox::create(SocketRingLink::sizes(Connection::ring_bytes)));
+    server.adopt_worker({std::move(theirs), lane, 1}, client.worker(), shard);
+    client.attach(shard, {std::move(ours), lane, 0});
 }
 
 void wait(Client& client, const OperationPtr& operation) {
@@ -86,7 +92,9 @@ void work(Server& server, std::uint32_t number, std::uint32_t threads, Consisten
 
 /// Three workers and two shards, all of them threads.
 void test_workers_agree(Consistency consistency, std::uint64_t bound) {
-    Server server(options(2, 3));
+    ServerOptions patient = options(2, 3);
+    patient.shards.grace = 10s;  // nobody is given up here, however slow the machine is
+    Server server(patient);
     std::vector<std::vector<float>> last(3);
     std::vector<std::thread> workers;
     for (std::uint32_t number = 0; number < 3; ++number)
@@ -104,7 +112,7 @@ void test_nonsense_ends_a_connection_and_nothing_else() {
     const auto random = [&] { return static_cast<std::uint32_t>(engine()); };
     for (int i = 0; i < 200; ++i) {
         auto [theirs, ours] = pair_of_sockets();
-        server.adopt_worker(std::move(theirs), 0, 0);
+        server.adopt_worker(Connection(std::move(theirs)), 0, 0);
         Header head;
         head.kind = static_cast<Kind>(random() % 80);
         head.worker = random() % 2;
@@ -131,9 +139,168 @@ void test_nonsense_ends_a_connection_and_nothing_else() {
     expect(!server.failure(), server.failure().value_or("").c_str());
 }
 
+/// One frame of odd length made all that came after it be copied.
+void test_values_are_used_from_where_they_lie_whatever_came_before() {
+    const auto lane = std::make_shared<Inbox>(Inbox::create(SocketRingLink::sizes(Connection::ring_bytes)));
+    auto [ours, theirs] = pair_of_sockets();
+    Connection worker(std::move(ours), lane, 0), shard(std::move(theirs), lane, 1);
+    const auto ring = lane->ring(0).bytes;
+    for (std::size_t odd = 0; odd < 20; ++odd) {
+        Header create, push;
+        create.kind = Kind::create;
+        push.kind = Kind::push;
+        const std::vector<std::byte> name(odd, std::byte{1}), values(808 + odd, std::byte{2});
+        worker.send(create, Bytes(name));
+        worker.send_in_two(push, Bytes(values).first(odd), Bytes(values).subspan(odd));
+        expect(worker.flush() && worker.waiting() == 0, "all to go");
+        Header head;
+        Bytes payload;
+        expect(shard.next(head, payload) && std::ranges::equal(payload, name), "the first frame");
+        expect(shard.next(head, payload) && std::ranges::equal(payload, values), "the second");
+        expect(payload.data() >= ring.data() && payload.data() < ring.data() + ring.size(), "not a copy");
+        expect(reinterpret_cast<std::uintptr_t>(payload.data()) % alignof(std::int64_t) == 0, "keys in it");
+        expect(!shard.next(head, payload), "nothing more");
+    }
+}
+
+/// Whoever lent memory may use it again, and what had been sent of it goes on.
+void test_what_was_lent_is_kept_when_its_owner_wants_it_back() {
+    auto [ours, theirs] = pair_of_sockets();
+    Connection worker(std::move(ours)), shard(std::move(theirs));
+    std::vector<std::byte> values(4'000'000, std::byte{7});
+    Header push;
+    push.kind = Kind::push;
+    worker.lend(push, values);
+    expect(!worker.flush(), "more than goes at once");
+    worker.keep_lent();
+    std::ranges::fill(values, std::byte{9});
+    Header head;
+    Bytes payload;
+    while (!shard.next(head, payload)) worker.flush();
+    expect(std::ranges::all_of(payload, [](std::byte byte) { return byte == std::byte{7}; }), "as it was");
+}
+
+/// A worker of which only the frames are ours.
+class Raw {
+  public:
+    Raw(Server& server, std::uint32_t worker) : worker_(worker), connection_(made(server, worker)) {
+        send(Kind::hello);
+        take(Kind::welcome);
+    }
+
+    void send(Kind kind, Header head = {}, Bytes payload = {}) {
+        head.kind = kind;
+        head.worker = worker_;
+        head.incarnation = worker_ + 1;
+        head.table = 3;
+        head.sequence = kind == Kind::hello ? 0 : ++sequence_;
+        connection_.send(head, payload);
+    }
+    void create(const TableSpec& table) {
+        Packer packer;
+        table.pack(packer);
+        send(Kind::create, {}, packer.bytes);
+        take(Kind::done);
+    }
+    void take(Kind kind) { expect(take() == kind, "an answer of this kind"); }
+    Kind take() {
+        Header head;
+        Bytes payload;
+        const auto until = Time::now() + 20s;
+        while (connection_.flush(), !connection_.next(head, payload)) {
+            expect(Time::now() < until, "an answer");
+            std::this_thread::yield();
+        }
+        return head.kind;
+    }
+    /// Bytes that the server does not take, for as long as this.
+    std::size_t left_after(std::chrono::milliseconds time) {
+        for (const auto until = Time::now() + time; Time::now() < until; std::this_thread::sleep_for(1ms))
+            connection_.flush();
+        return connection_.waiting();
+    }
+
+  private:
+    static Connection made(Server& server, std::uint32_t worker) {
+        auto [theirs, ours] = pair_of_sockets();
+        server.adopt_worker(Connection(std::move(theirs)), worker, 0);
+        return Connection(std::move(ours));
+    }
+    std::uint32_t worker_;
+    std::uint64_t sequence_ = 0;
+    Connection connection_;
+};
+
+void test_who_takes_no_answers_is_not_listened_to() {
+    Server server(options(1, 2));
+    const TableSpec table = spec(4096, Consistency::ssp, 4);  // 16 KiB
+    Raw greedy(server, 0), modest(server, 1);
+    greedy.create(table);
+    modest.create(table);
+    constexpr int pulls = 20000;  // 320 MB of answers
+    Header pull;
+    pull.count = 4096;
+    for (int i = 0; i < pulls; ++i) greedy.send(Kind::pull, pull);
+    expect(greedy.left_after(300ms) > 500'000, "most of its requests to stay with it");
+    modest.send(Kind::pull, pull);
+    modest.take(Kind::values);
+    for (int i = 0; i < pulls; ++i) greedy.take(Kind::values);
+}
+
+void test_requests_that_wait_for_others_are_bounded() {
+    Server server(options(1, 2));
+    TableSpec table = spec(0, Consistency::bsp, 0);
+    table.layout = Layout::sparse;
+    table.extent = 1;
+    Raw greedy(server, 0), slow(server, 1);
+    greedy.create(table);
+    slow.create(table);
+    Header next;
+    next.clock = 1;
+    greedy.send(Kind::commit, next);
+    greedy.take(Kind::done);
+    const std::vector<std::int64_t> keys(8192);
+    constexpr int pulls = 400;  // 26 MB of keys
+    Header pull;
+    pull.clock = 1;
+    pull.count = keys.size();
+    for (int i = 0; i < pulls; ++i) greedy.send(Kind::pull, pull, std::as_bytes(std::span(keys)));
+    expect(greedy.left_after(500ms) > 15'000'000, "most of its requests to stay with it");
+    slow.send(Kind::commit, next);
+    slow.take(Kind::done);
+    for (int i = 0; i < pulls; ++i) greedy.take(Kind::values);
+}
+
+void test_what_a_client_is_told_the_news_of_is_bounded() {
+    ServerOptions bounded = options(1, 1);
+    bounded.shards.quotas.subscribed = 100'000;
+    Server server(bounded);
+    TableSpec table = spec(0, Consistency::essp, 1);
+    table.layout = Layout::sparse;
+    table.extent = 1;
+    Raw greedy(server, 0);
+    greedy.create(table);
+    std::vector<std::int64_t> keys(1000);
+    Header pull;
+    pull.count = keys.size();
+    int answers = 0;
+    for (bool refused = false; !refused; ++answers) {
+        expect(answers < 100, "a refusal");
+        for (std::size_t i = 0; i < keys.size(); ++i) keys[i] = answers * 1000 + static_cast<int>(i);
+        greedy.send(Kind::pull, pull, std::as_bytes(std::span(keys)));
+        refused = greedy.take() == Kind::failed;
+    }
+    expect(answers > 1, "the first rows to be granted");
+}
+
 }  // namespace
 
 int main() {
+    test_values_are_used_from_where_they_lie_whatever_came_before();
+    test_what_was_lent_is_kept_when_its_owner_wants_it_back();
+    test_who_takes_no_answers_is_not_listened_to();
+    test_requests_that_wait_for_others_are_bounded();
+    test_what_a_client_is_told_the_news_of_is_bounded();
     test_workers_agree(Consistency::bsp, 0);
     test_workers_agree(Consistency::ssp, 2);
     test_workers_agree(Consistency::essp, 2);

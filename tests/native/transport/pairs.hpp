@@ -12,6 +12,7 @@
 
 #include "expect.hpp"
 #include "transport/shm/ring_link.hpp"
+#include "transport/shm/socket_ring_link.hpp"
 #include "transport/tcp/striped_link.hpp"
 
 /// Two ends of one link, both in this process, so that the thread sanitizer sees both.
@@ -82,6 +83,17 @@ inline Pair connect_rings(std::size_t ring_bytes) {
             std::make_unique<unisono::RingLink>(second, 2, first, 1)};
 }
 
+inline Pair connect_socket_rings(std::size_t ring_bytes) {
+    using unisono::SocketRingLink;
+    int ends[2];
+    expect(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0, "a pair of sockets");
+    unisono::Fd one(ends[0]), other(ends[1]);
+    const auto shared =
+        std::make_shared<unisono::Inbox>(unisono::Inbox::create(SocketRingLink::sizes(ring_bytes)));
+    return {std::make_unique<SocketRingLink>(std::move(one), shared, 0, ring_bytes),
+            std::make_unique<SocketRingLink>(std::move(other), shared, 1, ring_bytes)};
+}
+
 /// Every kind of link, each as it is used and with so little room that everything comes in pieces.
 inline std::vector<Kind> kinds_of_links() {
     return {{"tcp", 4'000'000, [] { return connect_tcp(false); }},
@@ -92,5 +104,7 @@ inline std::vector<Kind> kinds_of_links() {
             {"2 streams with tiny buffers", 1'000'000, [] { return connect_striped(2, 3000, true); }},
             {"4 streams in stripes of 7 bytes", 100'000, [] { return connect_striped(4, 7, true); }},
             {"rings of 64 bytes", 2'000'000, [] { return connect_rings(64); }},
-            {"rings of 64 KiB", 4'000'000, [] { return connect_rings(64 * 1024); }}};
+            {"rings of 64 KiB", 4'000'000, [] { return connect_rings(64 * 1024); }},
+            {"rings of 64 bytes beside a socket", 2'000'000, [] { return connect_socket_rings(64); }},
+            {"rings of 64 KiB beside a socket", 4'000'000, [] { return connect_socket_rings(64 * 1024); }}};
 }

@@ -13,6 +13,8 @@ from ..topology import Floats
 from .words import describe
 
 LABEL, WIDTH, TOP = 62.0, 1120.0, 66.0
+SHORTEST = 1e-12
+"""Seconds that a picture has room for, even of what takes no time."""
 MOST_RANKS = 48
 MOST_MESSAGES = 6000
 MOST_ARROWS = 1200
@@ -33,7 +35,7 @@ def draw_flights(outcome: Outcome) -> str:
     pitch = 2 * lane + (7 if lane == 9 else 3)
     everything = len(shown.round) == outcome.messages
     last = float(shown.ended.max(initial=0.0))
-    seconds = max(outcome.time if everything else last, 1e-12)
+    seconds = max(outcome.time if everything else last, SHORTEST)
     svg = Svg()
     svg.text(24, 26, f"{outcome.collective} · {outcome.algorithm} · {outcome.p:,} ranks on {outcome.topology.name}",
              font_size=14, font_weight="bold")  # fmt: skip
@@ -103,7 +105,7 @@ def _draw_arrows(svg: Svg, f: Flights, left: float, scale: float, lane: float, p
 def _draw_axis(svg: Svg, left: float, bottom: float, scale: float, seconds: float) -> None:
     power = 10.0 ** floor(log10(seconds / 8))
     step = next(x * power for x in (1, 2, 5, 10) if x * power >= seconds / 8 * 0.9999)
-    ticks = np.arange(0, seconds * 1.0001, step)
+    ticks = np.arange(0, seconds * 1.0001, step) if seconds > SHORTEST else np.zeros(1)
     svg.path([line(left, bottom, left + seconds * scale, bottom)], stroke=INK)
     svg.path([line(left + tick * scale, bottom, left + tick * scale, bottom + 4) for tick in ticks], stroke=INK)
     with svg.group(font_size=10, text_anchor="middle"):

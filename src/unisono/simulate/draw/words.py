@@ -14,7 +14,7 @@ def describe(outcome: Outcome) -> str:
     shares = (
         f"{name} {100 * part / outcome.time:.0f} %" for name, part in zip(names, outcome.terms, strict=True) if part > 0
     )
-    if outcome.stall:
+    if outcome.never_ends:
         return f"stalls after {format_seconds(outcome.time)}: {', '.join(shares)}"
     busiest = outcome.bottleneck
     use = f"{busiest.name} is busiest: {100 * outcome.utilisation(busiest):.0f} % of the time"

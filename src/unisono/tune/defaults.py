@@ -1,0 +1,78 @@
+"""Prices when nobody has measured: those of the machine that docs/tune.md describes.
+
+`python benchmarks/default_prices.py` measures them anew. Those of wires are of 1 Gbit/s between hosts that share
+nothing; the crowded ones are those of labs with 3, 4 and 5 hosts.
+"""
+
+from __future__ import annotations
+
+COSTS: dict[str, dict[str, float]] = {
+    "memory": {
+        "call": 7.2e-07,
+        "wait_in_turn": 6e-08,
+        "wait": 3e-08,
+        "staged_2^12": 2.8e-11,
+        "staged_2^16": 1.3e-11,
+        "staged_2^20": 1.5e-11,
+        "staged_2^24": 1.4e-11,
+        "staged_foreign_2^24": 1.9e-11,
+        "lent_foreign_2^24": 1e-10,
+        "lent_foreign_2^28": 1.1e-10,
+    },
+    "memory_crowded": {
+        "call": 3.7e-06,
+        "wait_in_turn": 1.3e-06,
+        "wait": 3.5e-07,
+        "staged_2^12": 1.8e-10,
+        "staged_2^16": 3e-11,
+        "staged_2^20": 1.7e-11,
+        "staged_2^24": 1.5e-11,
+        "staged_foreign_2^16": 1.4e-11,
+        "staged_foreign_2^24": 3.2e-11,
+        "lent_foreign_2^24": 1.3e-10,
+        "lent_foreign_2^28": 1.1e-10,
+    },
+    "tcp": {
+        "call": 1.4e-07,
+        "round": 6.7e-06,
+        "message": 1.3e-06,
+        "byte_2^12": 5.2e-10,
+        "byte_2^16": 4.1e-10,
+        "byte_2^20": 3.3e-10,
+        "byte_2^24": 3.4e-10,
+        "byte_2^28": 3.7e-10,
+        "byte_shared_2^12": 1.1e-10,
+        "byte_shared_2^16": 2.7e-11,
+        "byte_shared_2^20": 2.8e-11,
+        "byte_shared_2^24": 1.4e-11,
+        "reduced": 1.2e-10,
+    },
+    "tcp_crowded": {
+        "call": 2.7e-05,
+        "message_shared": 8.8e-06,
+        "byte_2^16": 1.6e-10,
+        "byte_2^28": 1.3e-10,
+        "byte_shared_2^12": 3e-10,
+        "byte_shared_2^20": 3e-10,
+        "byte_shared_2^24": 2.5e-10,
+        "reduced": 4.1e-10,
+    },
+    "wire": {
+        "call": 2e-05,
+        "round": 3e-05,
+        "message": 3e-06,
+        "wire_in_step": 8e-10,
+        "wire_at_once": 7.5e-09,
+        "byte_shared": 1e-10,
+        "reduced": 1e-10,
+    },
+    "wire_crowded": {
+        "call": 7.5e-06,
+        "message_shared_2^10": 8.1e-06,
+        "wire_in_step": 3e-10,
+        "wire_at_once": 7.5e-09,
+        "byte_shared": 2.3e-10,
+    },
+}
+
+GAMMA = {"float32 sum": 4.5e-11, "float16 sum": 5.8e-11, "float16 max": 7.3e-11}

@@ -1,0 +1,206 @@
+"""Ranks that die, leave, differ or are late."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+from tests.torch.programs.models import batches, model
+from tests.torch.programs.raised import raised
+
+
+def stay_until_told(folder: str, *ranks: int) -> None:
+    end = time.monotonic() + 30
+    while not all(Path(folder, str(rank)).exists() for rank in ranks):
+        assert time.monotonic() < end, f"not all of {ranks} were told"
+        time.sleep(0.01)
+
+
+def one_dies(rank: int, how: str, folder: str) -> None:
+    """The last rank is killed; the others hear of it in the call that they make."""
+    import torch
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel
+
+    last = dist.get_world_size() - 1
+    net = DistributedDataParallel(model()) if how == "backward" else None
+    x = torch.ones(1000)
+    dist.all_reduce(x)
+    loss = net(batches(1, 1)[0, 0]).sum() if net else None
+    if rank == last:
+        os.kill(os.getpid(), signal.SIGKILL)
+    with raised("PeerLost", f"rank {last}", "failures.py"):
+        if how == "call":
+            dist.all_reduce(x)
+        elif how == "work":
+            dist.all_reduce(x, async_op=True).wait()
+        elif how == "future":
+            dist.all_reduce(x, async_op=True).get_future().wait()
+        elif how == "backward":
+            loss.backward()
+        elif how == "recv":
+            dist.recv(x, last)
+        elif how == "monitored_barrier":
+            dist.monitored_barrier()
+    Path(folder, str(rank)).touch()
+    if how == "monitored_barrier":  # in which rank 1 waits for rank 0 alone, and would hear of its end, too
+        stay_until_told(folder, *range(last))
+    dist.destroy_process_group()
+
+
+def one_has_left(rank: int, how: str, folder: str) -> None:
+    """The last rank has destroyed its group, and lives on; nobody has exchanged a message with it before."""
+    import torch
+    import torch.distributed as dist
+
+    last = dist.get_world_size() - 1
+    dist.barrier()
+    if rank == last:
+        dist.destroy_process_group()
+        stay_until_told(folder, 0)
+        return
+    with raised("PeerLost", f"rank {last}"):
+        if how == "recv":
+            dist.recv(torch.ones(1), last)
+        elif how == "recv from any":
+            dist.recv(torch.ones(1))
+        elif how == "send":
+            dist.send(torch.ones(100_000), last)
+        elif how == "new_group":
+            dist.new_group([rank, last])
+        elif how == "call":
+            dist.all_reduce(torch.ones(3))
+    Path(folder, str(rank)).touch()
+    dist.destroy_process_group()
+
+
+def one_dies_before_a_new_group(rank: int, dead: int) -> None:
+    import torch
+    import torch.distributed as dist
+
+    dist.all_reduce(torch.ones(1))
+    if rank == dead:
+        os.kill(os.getpid(), signal.SIGKILL)
+    with raised("PeerLost", f"rank {dead}"):
+        dist.new_group()
+    dist.destroy_process_group()
+
+
+def one_differs(rank: int, how: str) -> None:
+    import torch
+    import torch.distributed as dist
+
+    x = torch.ones(20_000 + rank)
+    if how == "send":
+        with raised("MismatchError", "80000", "80004", "failures.py"):
+            dist.recv(x, 0) if rank else dist.send(x, 1)
+        dist.barrier()
+        return
+    with raised("MismatchError", "rank", "failures.py"):
+        if how == "work":
+            dist.all_reduce(x, async_op=True).wait()
+        else:
+            dist.all_reduce(x)
+    dist.all_reduce(y := torch.ones(3))  # they begin again
+    assert y.tolist() == [dist.get_world_size()] * 3
+
+
+def one_makes_a_group(rank: int, how: str) -> None:
+    """Rank 0 waits for the others in new_group, where the last one does not come; both hear where the other is."""
+    import torch
+    import torch.distributed as dist
+
+    last = dist.get_world_size() - 1
+    pair = dist.new_group([0, last]) if how == "call of a group" else None
+    if how == "another group" and rank == last:
+        dist.new_group([last])
+    with raised("MismatchError", "rank 0", f"rank {last}", "new_group of ranks 0, ", "failures.py:"):
+        if rank != last or how == "another group":
+            dist.new_group()
+        elif how == "work":
+            dist.all_reduce(torch.ones(3), async_op=True).wait()
+        elif how == "recv":
+            dist.recv(torch.ones(1), 0)
+        else:
+            dist.all_reduce(torch.ones(3), group=pair)
+    if last == 1 and how in ("call", "work"):
+        dist.all_reduce(y := torch.ones(3))  # they begin again
+        assert y.tolist() == [dist.get_world_size()] * 3
+
+
+def one_comes_late_to_a_new_group(rank: int) -> None:
+    """A call that goes on by itself, and a long message, are no reason to give up."""
+    import torch
+    import torch.distributed as dist
+
+    x = torch.ones(3)
+    if rank == 0:
+        group = dist.new_group()
+        dist.all_reduce(x)
+    else:
+        work = dist.all_reduce(x, async_op=True)
+        time.sleep(2.5)
+        group = dist.new_group()
+        work.wait()
+    dist.all_reduce(x, group=group)
+    assert x.tolist() == [dist.get_world_size() ** 2] * 3
+
+
+def models_differ(rank: int, how: str) -> None:
+    """DDP says which rank, or we do which call; nobody waits for the other."""
+    import torch
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel
+
+    net = {"shape": torch.nn.Linear(12, 24 + rank), "count": torch.nn.Sequential(*model()[: 3 + rank])}[how]
+    begun = time.monotonic()
+    try:
+        DistributedDataParallel(net)
+    except RuntimeError as error:
+        text = str(error)
+        assert "rank" in text.lower() or "process 0" in text, text
+    else:
+        raise AssertionError("DDP took it")
+    assert time.monotonic() - begun < 30
+    dist.destroy_process_group()
+
+
+def one_is_late(rank: int) -> None:
+    from datetime import timedelta
+
+    import torch
+    import torch.distributed as dist
+
+    group = dist.new_group(timeout=timedelta(seconds=0.3))
+    if rank == 0:
+        with raised("DeadlineExceeded", "failures.py"):
+            dist.all_reduce(torch.ones(1), group=group)
+        with raised("DeadlineExceeded", "recv from rank 1", "failures.py"):
+            dist.recv(torch.ones(1), 1, group=group)
+        with raised("DeadlineExceeded", "Rank 1 failed to pass monitoredBarrier"):
+            dist.monitored_barrier(timeout=timedelta(seconds=0.2))
+    dist.all_reduce(torch.ones(1))
+
+
+def one_gives_up(rank: int) -> None:
+    """A message that was offered, and not taken in time, is not received later in the place of the next one."""
+    from datetime import timedelta
+
+    import torch
+    import torch.distributed as dist
+
+    group = dist.new_group(timeout=timedelta(seconds=0.5))
+    x = torch.zeros(100_000)
+    if rank == 0:
+        dist.send(x[:1], 1, group=group)
+        with raised("DeadlineExceeded", "send to rank 1", "failures.py"):
+            dist.send(x, 1, group=group)
+        dist.barrier()
+        dist.send(x + 1, 1, group=group)
+    else:
+        dist.recv(x[:1], 0, group=group)
+        dist.barrier()
+        dist.recv(x, 0, group=group)
+        assert (x == 1).all()
