@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "execute/far_stages.hpp"
 #include "transport/shm/inbox.hpp"
 
 namespace unisono {
@@ -41,6 +42,7 @@ struct Neighbours {
     bool direct = false;  // the processes may use each other's private memory; all ranks agreed on that
     std::uint64_t call = 0;
     Scratch scratch;
+    FarStages far_stages;
 
     bool can_be_direct() const {
         for (const auto& each : ranks)

@@ -205,11 +205,12 @@ void SharedRun::publish(const SharedInstruction& publish) {
 
 /// What is in the stage has been read by other cores, and their caches have to give it up before it can be
 /// written. Between cores that share no cache, that takes longer than to write to memory. It depends on
-/// who reads this block, and on which cores both are just now: so it is tried, once for each instruction.
+/// who reads this block, and on which cores both are just now: so it is tried, now and then, for each
+/// instruction.
 void SharedRun::begin_try(std::size_t bytes) {
-    to_try_ = bytes > a_try ? a_try : 0;
+    is_far_ = bytes >= a_try && neighbours_.far_stages.contain(this_instruction(), gate_.call());
+    to_try_ = bytes >= a_try && !is_far_ ? a_try : 0;
     try_time_ = {};
-    is_far_ = false;
 }
 
 void SharedRun::write_to_stage(std::byte* to, const std::byte* from, std::size_t bytes) {
@@ -220,6 +221,7 @@ void SharedRun::write_to_stage(std::byte* to, const std::byte* from, std::size_t
         try_time_ += Clock::now() - began;
         to_try_ -= tried;
         is_far_ = to_try_ == 0 && try_time_ > near_try;
+        if (is_far_) neighbours_.far_stages.add(this_instruction(), gate_.call());
     }
     if (is_far_)
         stream(to + tried, from + tried, bytes - tried);

@@ -60,6 +60,8 @@ class SharedRun {
         return window * static_cast<std::uint64_t>(program_.steps()) +
                static_cast<std::uint64_t>(instruction.step());
     }
+    /// Among those of all plans.
+    std::uint64_t this_instruction() const { return plan_.fingerprint + at_; }
     static std::size_t index(std::int32_t number) { return static_cast<std::size_t>(number); }
 
     Neighbours& neighbours_;

@@ -23,7 +23,7 @@ Caller nobody;
 constexpr int ranks = 3;
 constexpr std::size_t elements_of_block = 5003;  // some pieces, and a part of one
 constexpr std::size_t block_bytes = elements_of_block * sizeof(float);
-constexpr std::size_t stage_bytes = 4096;
+constexpr std::size_t stage_bytes = 64 * 1024;
 
 /// Every rank's input and output in every block; a rank's own block is in nobody's stage.
 std::vector<SharedPlace> places() {
@@ -140,7 +140,16 @@ class Vector {
 
 Clock::time_point in_half_a_minute() { return Clock::now() + std::chrono::seconds(30); }
 
-void sums_arrive_everywhere(Memory memory, std::uint64_t stage_turns = 1) {
+enum class Readers { maybe_near, far };
+
+/// As if earlier calls had found that every instruction's stage is far.
+void plant_far_stages(Executor& executor, const SharedPlan& plan) {
+    for (std::size_t i = 0; i < plan.program->instructions().size(); ++i)
+        executor.neighbours().far_stages.add(plan.fingerprint + i, 1);
+}
+
+void sums_arrive_everywhere(Memory memory, std::uint64_t stage_turns = 1,
+                            Readers readers = Readers::maybe_near) {
     auto executors = connected();
     std::vector<std::jthread> threads;
     for (int rank = 0; rank < ranks; ++rank)
@@ -148,6 +157,7 @@ void sums_arrive_everywhere(Memory memory, std::uint64_t stage_turns = 1) {
             auto& executor = *executors[static_cast<std::size_t>(rank)];
             Vector vector(executor, memory);
             const auto prepared = plan(rank, memory == Memory::staged, 1, stage_turns);
+            if (readers == Readers::far) plant_far_stages(executor, prepared);
             for (int call = 0; call < 5; ++call) {
                 const auto values = vector.values();
                 std::iota(values.begin(), values.end(), static_cast<float>(rank + call));
@@ -243,6 +253,15 @@ void a_rank_that_drops_its_links_signals_no_more(std::int32_t round) {
                "the others to fail, unless they had all that they need");
 }
 
+void what_is_far_is_tried_again_after_some_calls() {
+    FarStages stages;
+    expect(!stages.contain(7, 1), "nothing to be far at first");
+    stages.add(7, 10);
+    expect(stages.contain(7, 11) && stages.contain(7, 9 + FarStages::calls), "the next calls to remember");
+    expect(!stages.contain(7, 10 + FarStages::calls), "a later call to try again");
+    expect(!stages.contain(8, 11), "another instruction not to be far for that");
+}
+
 void programs_that_leave_their_memory_are_refused() {
     const int slot = static_cast<int>(Area::slot), in = static_cast<int>(Area::in),
               out = static_cast<int>(Area::out);
@@ -294,7 +313,9 @@ void rounds_that_no_program_has_are_refused() {
 
 int main() {
     for (const auto memory : {Memory::direct, Memory::staged, Memory::lent}) sums_arrive_everywhere(memory);
-    for (const std::uint64_t stage_turns : {2, 4}) sums_arrive_everywhere(Memory::staged, stage_turns);
+    for (const std::uint64_t stage_turns : {2, 4, 16}) sums_arrive_everywhere(Memory::staged, stage_turns);
+    sums_arrive_everywhere(Memory::staged, 1, Readers::far);
+    what_is_far_is_tried_again_after_some_calls();
     who_waits_tells_where_it_runs();
     a_missing_rank_is_a_deadline();
     other_arguments_are_a_mismatch_and_a_failure_reaches_everybody();
