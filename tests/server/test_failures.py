@@ -1,11 +1,11 @@
 """Workers and servers that die: nobody waits for the dead, and nobody is left without a word."""
 
 import os
-import socket
 import subprocess
 from pathlib import Path
 
 import pytest
+from tests.comm.processes import free_port
 from tests.server.jobs import HERE, UNISONO, run_job, succeed
 
 from unisono.server.replay import log_files, replay
@@ -122,9 +122,7 @@ def test_options_that_make_no_sense_are_refused(options: list[str], says: str) -
 
 
 def test_servers_of_a_job_on_several_hosts_stay_for_the_last_worker() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
-    options = ["-n", "1", "--servers", "2", "--nnodes", "2", "--rendezvous", f"127.0.0.1:{port}"]
+    options = ["-n", "1", "--servers", "2", "--nnodes", "2", "--rendezvous", f"127.0.0.1:{free_port()}"]
     hosts = [
         subprocess.Popen(
             [UNISONO, "run", *options, "--node-rank", str(number), HERE / "late_worker.py"],
