@@ -474,7 +474,8 @@ if rank == 0:
     if child == 0: raise PeerLost("something of the child's")
     os.waitpid(child, 0)
     sys.exit(7)
-while os.path.exists(f"/proc/{first}"): time.sleep(0.01)  # until the launcher knows how it ended
+while open(f"/proc/{first}/stat").read().rpartition(")")[2].split()[0] != "Z": time.sleep(0.01)
+time.sleep(1)  # the launcher has heard of it
 sys.exit(9)
 """
 
