@@ -166,7 +166,9 @@ def test_ranks_wait_for_each_other_before_they_begin_again_and_say_for_whom(tmp_
             if comm.rank == 1:
                 assert eventually(lambda: len(list(tmp_path.iterdir())) == 2)
             else:
-                told = r"for .*rank 1 .* to make a call again, after all ranks were"  # the third may not be there, either
+                told = (
+                    r"for .*rank 1 .* to make a call again, after all ranks were"  # the third may not be there, either
+                )
                 with pytest.raises(DeadlineExceeded, match=told):
                     comm.barrier(deadline=0.3)
                 (tmp_path / str(comm.rank)).touch()

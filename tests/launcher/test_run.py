@@ -334,7 +334,10 @@ def test_death_by_signal_is_named_and_counted_as_a_shell_does(script) -> None:
 
 
 def test_keep_going_lets_the_others_go_on_and_succeed(script) -> None:
-    text = AFTER + "import signal\nif rank == 1: os.kill(os.getpid(), signal.SIGKILL)\nwait_for_the_end_of(1)\nprint('done')"
+    text = (
+        AFTER
+        + "import signal\nif rank == 1: os.kill(os.getpid(), signal.SIGKILL)\nwait_for_the_end_of(1)\nprint('done')"
+    )
     done = run("-n", 3, "--keep-going", "--grace", 0, script(text))
     assert done.returncode == 0
     assert Counter(done.stdout.splitlines()) == Counter(["[0] done", "[2] done"])

@@ -96,8 +96,8 @@ def test_nobody_waits_for_a_rank_that_has_destroyed_its_group(how: str, tmp_path
 
 
 @pytest.mark.parametrize("dead", [0, 2])
-def test_a_new_group_does_not_wait_for_a_dead_rank(dead: int) -> None:
-    run(failures.one_dies_before_a_new_group, 3, dead, dies=dead)
+def test_a_new_group_does_not_wait_for_a_dead_rank(dead: int, tmp_path: Path) -> None:
+    run(failures.one_dies_before_a_new_group, 3, dead, str(tmp_path), dies=dead)
 
 
 @pytest.mark.parametrize("how", ["call", "work", "send"])
