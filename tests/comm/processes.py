@@ -29,10 +29,14 @@ def shared_memory() -> set[str]:
     return {name for name in os.listdir("/dev/shm") if not name.startswith(OTHERS)}
 
 
+def first_port_of_worker(first: int) -> int:
+    """Of PORTS_OF_A_WORKER that no other worker of the test run takes."""
+    return first + int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 16 * PORTS_OF_A_WORKER
+
+
 def ports_of_this_worker() -> Iterator[int]:
-    """Below those that the system gives away, and no other worker of the test run takes them."""
-    number = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 16
-    first, offset = 10_000 + number * PORTS_OF_A_WORKER, random.randrange(PORTS_OF_A_WORKER)
+    """Below those that the system gives away."""
+    first, offset = first_port_of_worker(10_000), random.randrange(PORTS_OF_A_WORKER)
     for i in count():
         yield first + (offset + i) % PORTS_OF_A_WORKER
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.comm.processes import Job, report_of
+from tests.comm.test_wiring import some_ports
 from tests.comm.world import World
 
 import unisono
@@ -242,8 +243,8 @@ def test_too_few_ports_are_an_error_that_says_so() -> None:
             comm.shrink()
         return str(caught.value)
 
-    first = random.randrange(21000, 31000)
-    with World.joined(2, links="tcp", ports=f"{first}-{first + 2}") as world:
+    ports = some_ports(3)
+    with World.joined(2, links="tcp", ports=f"{ports[0]}-{ports[-1]}") as world:
         for words in world.run(job):
             assert "UNISONO_PORTS" in words
 

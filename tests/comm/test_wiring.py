@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.comm.processes import KEY, Job, report_of
+from tests.comm.processes import KEY, PORTS_OF_A_WORKER, Job, first_port_of_worker, report_of
 
 Report = dict[str, Any]
 
@@ -52,7 +52,7 @@ def seconds_to_wire(reports: list[Report]) -> float:
 
 
 def some_ports(count: int) -> range:
-    first = random.randrange(21000, 31000)  # below those that the system gives away
+    first = first_port_of_worker(21_000) + random.randrange(PORTS_OF_A_WORKER - count)
     return range(first, first + count)
 
 

@@ -93,6 +93,7 @@ def fail_here() -> None:
         raise ValueError("no such row: 2")
 
 
+@pytest.mark.usefixtures("patient")
 def test_a_lost_peer_is_not_taken_for_the_first_failure() -> None:
     with pytest.raises(ValueError, match="the cause") as caught:
         unisono.launch(on_ranks.blame_rank_1, 3)
