@@ -23,7 +23,7 @@ def test_a_workload_reaches_what_it_has_to(script: str, arguments: list[object],
 
 
 def test_bounded_staleness_outruns_a_barrier_where_stragglers_change(tmp_path: Path) -> None:
-    """Asserted there: ssp(3) reaches the target at least 1.5 times sooner. One of a few runs: others use the machine."""
+    """Asserted there: ssp(3) reaches the target at least 1.5 times sooner. One of a few runs: others work here, too."""
     picture = tmp_path / "curves.png"
     for _ in range(4):
         run = run_job(EXAMPLES / "stragglers.py", "--clocks", 60, "--target", 0.6, "--out", picture, workers=4)
