@@ -45,6 +45,15 @@ def dump_directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where all ranks have to say the same about a failure: on a busy machine, one may be kept from answering for
+    longer than the others wait for it, or be ended in the middle. For ranks in this process and its forks."""
+    monkeypatch.setattr("unisono.comm.desk.SECONDS_TO_ANSWER", 10.0)
+    monkeypatch.setattr("unisono.comm.lookout.PATIENCE_FOR_A_VERDICT", 30.0)
+    monkeypatch.setattr("unisono.launcher.ending.Ending.__init__.__defaults__", (30.0,))
+
+
 @pytest.fixture(scope="session", autouse=True)
 def default_prices() -> Iterator[None]:
     """Whoever runs the tests may have tuned their machine: algorithms are chosen by default prices all the same."""

@@ -121,7 +121,7 @@ def test_nothing_is_left_when_it_is_ended(number: signal.Signals, tmp_path: Path
         places = [directory, Path("/dev/shm", directory.name), segment]
         assert all(place.exists() for place in places)
         process.send_signal(number)
-        out, err = process.communicate(timeout=20)
+        out, err = process.communicate(timeout=60)
     assert eventually(lambda: not processes_with(name) and not any(place.exists() for place in places))
     if number == signal.SIGINT:
         assert process.returncode == 130, err

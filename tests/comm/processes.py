@@ -4,22 +4,51 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
+from itertools import count
 from types import TracebackType
 from typing import Any
 
 from unisono.comm.rendezvous import listen
 
 KEY = "a key for the tests"
+OTHERS = ("torch_", "sem.", "psm_", "pymp-", "unisono-bench-", "token-")
+"""Names in /dev/shm of what other tests and programs of this machine make at the same time."""
+
+PORTS_OF_A_WORKER = 512
 REFUSAL = re.compile(r"unisono: rank \d+ of job \S+ \(host \S+, pid \d+\) refused ")
 
 
+def shared_memory() -> set[str]:
+    """What is in /dev/shm, without what others may make and remove meanwhile."""
+    return {name for name in os.listdir("/dev/shm") if not name.startswith(OTHERS)}
+
+
+def first_port_of_worker(first: int) -> int:
+    """Of PORTS_OF_A_WORKER that no other worker of the test run takes."""
+    return first + int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 16 * PORTS_OF_A_WORKER
+
+
+def ports_of_this_worker() -> Iterator[int]:
+    """Below those that the system gives away."""
+    first, offset = first_port_of_worker(10_000), random.randrange(PORTS_OF_A_WORKER)
+    for i in count():
+        yield first + (offset + i) % PORTS_OF_A_WORKER
+
+
+_PORTS = ports_of_this_worker()
+
+
 def free_port() -> int:
-    with listen("127.0.0.1", key="") as sock:
-        return int(sock.getsockname()[1])
+    """One that stays free until it is used, and is not given again for long."""
+    while True:
+        with suppress(OSError), listen("127.0.0.1", next(_PORTS), key="") as sock:
+            return int(sock.getsockname()[1])
 
 
 class Job:
@@ -29,7 +58,7 @@ class Job:
         self.port = free_port()
         self.size = size
         place = {"UNISONO_SIZE": str(size), "UNISONO_RENDEZVOUS": f"127.0.0.1:{self.port}", "UNISONO_KEY": KEY}
-        self.variables = place | {"UNISONO_DEADLINE": "20"} | variables
+        self.variables = place | {"UNISONO_DEADLINE": "60"} | variables
         self.ranks: list[subprocess.Popen[str]] = []
 
     def __enter__(self) -> Job:
@@ -72,7 +101,7 @@ class Job:
 
 
 def report_of(process: subprocess.Popen[str]) -> Any:
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=120)
     assert process.returncode == 0, err
     # Nothing was forgotten: -W error complains about sockets that are not closed. Ranks may speak of whom they refused.
     assert [line for line in err.splitlines() if not REFUSAL.match(line)] == []

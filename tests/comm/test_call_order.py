@@ -17,6 +17,8 @@ HERE = "test_call_order.py"
 SMALL, LARGE = 3, 1_000_000  # elements: one fits into any link, the other into none
 Step = Callable[[Communicator, int], Any]
 
+pytestmark = pytest.mark.usefixtures("patient")
+
 
 def send(comm: Communicator, n: int) -> None:
     comm.send(np.ones(n), 1 - comm.rank)  # line of send
@@ -67,7 +69,7 @@ def line_of(step: Step) -> str:
 
 @pytest.fixture(scope="module", params=["auto", "staged", "tcp"])
 def three(request: pytest.FixtureRequest) -> Any:
-    with World.joined(3, request.param) as world:
+    with World.joined(3, request.param, deadline=60) as world:
         yield world
 
 
@@ -82,7 +84,7 @@ def test_another_order_is_told_with_both_lines_on_every_rank_and_all_go_on(what:
 
     began = time.monotonic()
     answers = three.run(rank)
-    assert time.monotonic() - began < 10, "half of the deadline"
+    assert time.monotonic() - began < 30, "half of the deadline"
     assert answers[0] == answers[1] == answers[2]
     text, goes_on = answers[0]
     assert goes_on

@@ -48,7 +48,7 @@ def on_all(star: list[Control], work: Callable[[Control], Any]) -> list[Any]:
 def test_an_exchange_gives_every_rank_the_values_of_all(star: list[Control]) -> None:
     values = [None, {"a": [1, "α"]}, 3.5, "x" * 100_000]
     for _ in range(3):
-        assert on_all(star, lambda control: control.exchange(values[control.rank], deadline=5)) == [values] * SIZE
+        assert on_all(star, lambda control: control.exchange(values[control.rank], deadline=30)) == [values] * SIZE
 
 
 def test_a_rank_alone_exchanges_with_itself() -> None:
@@ -58,21 +58,21 @@ def test_a_rank_alone_exchanges_with_itself() -> None:
 def test_rank_0_and_another_send_each_other_messages(star: list[Control]) -> None:
     star[0].send({"n": 1}, to=2)
     star[0].send({"n": 2}, to=2)
-    assert [star[2].receive(deadline=5), star[2].receive(deadline=5)] == [{"n": 1}, {"n": 2}]
+    assert [star[2].receive(deadline=30), star[2].receive(deadline=30)] == [{"n": 1}, {"n": 2}]
     star[2].send([None])
-    assert star[0].receive(source=2, deadline=5) == [None]
+    assert star[0].receive(source=2, deadline=30) == [None]
 
 
 def test_who_does_not_come_to_an_exchange_is_named_on_every_rank(star: list[Control]) -> None:
     def work(control: Control) -> Any:
-        return control.exchange(1, deadline=0.3 if control.rank == 0 else 5) if control.rank != 2 else None
+        return control.exchange(1, deadline=4 if control.rank == 0 else 30) if control.rank != 2 else None
 
     results = on_all(star, work)
     for rank in (0, 1, 3):
         assert isinstance(results[rank], DeadlineExceeded)
-        assert str(results[rank]) == f"{NAMES[0]} waited 0.3 s for {NAMES[2]} to come to an exchange"
+        assert str(results[rank]) == f"{NAMES[0]} waited 4 s for {NAMES[2]} to come to an exchange"
     with pytest.raises(DeadlineExceeded):  # also by who comes later
-        star[2].exchange(1, deadline=5)
+        star[2].exchange(1, deadline=30)
 
 
 @pytest.mark.parametrize("how", ["death", "goodbye"])
@@ -81,7 +81,7 @@ def test_a_rank_that_is_gone_is_named_on_every_rank(star: list[Control], how: st
         star[3].channels[0].close()
     else:
         star[3].close()
-    results = on_all(star[:3], lambda control: control.exchange(1, deadline=5))
+    results = on_all(star[:3], lambda control: control.exchange(1, deadline=30))
     why = "connection closed" if how == "death" else "it closed its communicator"
     assert [str(error) for error in results] == [f"{NAMES[0]} lost {NAMES[3]}: {why}"] * 3
     assert {type(error) for error in results} == {PeerLost}
@@ -89,7 +89,7 @@ def test_a_rank_that_is_gone_is_named_on_every_rank(star: list[Control], how: st
 
 def test_the_first_cause_is_raised_again_by_every_later_call(star: list[Control]) -> None:
     star[1].abort(ConfigError("rank 1 has enough"))
-    results = on_all(star, lambda control: control.exchange(1, deadline=5))
+    results = on_all(star, lambda control: control.exchange(1, deadline=30))
     assert [str(error) for error in results] == ["rank 1 has enough"] * SIZE
     assert {type(error) for error in results} == {ConfigError}
     for control in star:
@@ -101,7 +101,7 @@ def test_ranks_that_do_different_things_are_told(star: list[Control]) -> None:
     def work(control: Control) -> Any:
         if control.rank == 1:
             control.send("hello")
-        return control.exchange(1, deadline=5)
+        return control.exchange(1, deadline=30)
 
     results = on_all(star, work)
     assert {type(error) for error in results} == {MismatchError}
@@ -114,11 +114,12 @@ def test_what_is_not_json_is_refused(star: list[Control]) -> None:
 
 
 def test_a_closed_control_says_so_and_leaves_no_thread(star: list[Control]) -> None:
+    before = set(threading.enumerate())
     star[0].close()
     star[0].close()
     with pytest.raises(UnisonoError, match="closed"):
         star[0].exchange(1)
-    assert threading.active_count() < SIZE + 2
+    assert set(threading.enumerate()) <= before
 
 
 def test_telling_of_a_failure_does_not_wait_for_who_does_not_listen(star: list[Control]) -> None:
@@ -132,4 +133,4 @@ def test_telling_of_a_failure_does_not_wait_for_who_does_not_listen(star: list[C
     star[0].abort(PeerLost("gone"))
     assert time.monotonic() - began < 20
     with pytest.raises(PeerLost, match="gone"):
-        star[2].receive(deadline=5)
+        star[2].receive(deadline=30)

@@ -11,6 +11,8 @@ from tests.launcher.processes import eventually
 import unisono
 from unisono.errors import PeerLost
 
+pytestmark = pytest.mark.usefixtures("patient")
+
 
 def stay_until(told: Path, *ranks: int) -> None:
     """Who has closed lives on, so that it is not its end that the others hear of."""

@@ -42,7 +42,7 @@ def ends() -> Iterator[Ends]:
 
 
 def soon() -> float:
-    return time.monotonic() + 0.2
+    return time.monotonic() + 20
 
 
 def header(
@@ -69,7 +69,7 @@ def test_a_frame_larger_than_the_buffers_arrives_in_parts(ends: Ends) -> None:
     with Loop() as loop:
         loop.start(a.send(Kind.MESSAGE, {"value": "x" * 900_000}))
         loop.start(take())
-        loop.run(lambda: bool(got), time.monotonic() + 5)
+        loop.run(lambda: bool(got), soon())
     assert len(got[0].body["value"]) == 900_000
 
 
@@ -124,7 +124,7 @@ def receive_in_pieces(data: bytes, cuts: list[int]) -> Frame | str:
     with Loop() as loop:
         loop.start(take())
         loop.start(feed())
-        loop.run(lambda: bool(outcome), time.monotonic() + 5)
+        loop.run(lambda: bool(outcome), soon())
     a.close()
     b.close()
     return outcome[0]
@@ -183,7 +183,7 @@ def test_who_sends_half_a_frame_and_nothing_more_meets_the_deadline(ends: Ends) 
     ends[0].sock.send(encode(Kind.HELLO, {"a": 1})[:-1])
     began = time.monotonic()
     with pytest.raises(TimeoutError):
-        hold(ends[1].receive(Kind.HELLO), soon())
+        hold(ends[1].receive(Kind.HELLO), began + 0.2)
     assert time.monotonic() - began < 20
 
 

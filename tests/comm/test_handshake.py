@@ -32,7 +32,7 @@ def outcome(joining: Callable[[Channel], Talk[Any]], listening: Callable[[Channe
     with Loop() as loop:
         loop.start(keep(0, joining(channels[0])))
         loop.start(keep(1, listening(channels[1])))
-        loop.run(lambda: len(results) == 2, time.monotonic() + 5)
+        loop.run(lambda: len(results) == 2, time.monotonic() + 20)
     for channel in channels:
         channel.close()
     return [results[0], results[1]]

@@ -12,9 +12,12 @@ import pytest
 from tests.launcher.processes import eventually
 
 import unisono
+from unisono.comm.communicator import Communicator
 from unisono.errors import DeadlineExceeded, PeerLost
 
-MARGIN = 10.0  # for a machine that is busy with other tests, beyond the 0.1 s that are promised
+MARGIN = 20.0  # for a machine that is busy with other tests, beyond the 0.1 s that are promised
+
+pytestmark = pytest.mark.usefixtures("patient")
 
 
 def stay_until(told: Path, *ranks: int) -> None:
@@ -22,9 +25,24 @@ def stay_until(told: Path, *ranks: int) -> None:
     assert eventually(lambda: all((told / str(rank)).exists() for rank in ranks))
 
 
-def interrupt_soon() -> None:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+def waits(comm: Communicator) -> bool:
+    """Somebody is awaited in a call."""
+    call = comm.stats()["recent"][-1]
+    return call["ended"] is None and any(peer["waited"] > 0.1 for peer in call["peers"].values())
+
+
+def interrupt_in_next_call(comm: Communicator, number: signal.Signals = signal.SIGINT) -> list[float]:
+    """When it waits for somebody; the moment is in the list."""
+    moments: list[float] = []
+
+    def interrupt() -> None:
+        assert eventually(lambda: waits(comm))
+        moments.append(time.monotonic())
+        os.kill(os.getpid(), number)
+
+    signal.signal(number, signal.default_int_handler)
+    threading.Thread(target=interrupt).start()
+    return moments
 
 
 @pytest.mark.parametrize("links", ["auto", "tcp"])
@@ -37,7 +55,7 @@ def test_the_others_learn_who_was_interrupted_though_it_lives_on(interrupted: in
         if comm.rank == 3:
             stay_until(tmp_path, 0, 1, 2)  # who wait for it
         if comm.rank == interrupted:
-            interrupt_soon()
+            interrupt_in_next_call(comm)
             with pytest.raises(KeyboardInterrupt):
                 comm.barrier()
         else:
@@ -67,13 +85,12 @@ def test_a_blocked_call_is_back_at_once(tmp_path: Path) -> None:
             with pytest.raises(PeerLost, match=r"rank 0 .* was interrupted in allreduce"):
                 comm.allreduce(np.ones(10))
             return 0.0
-        signal.signal(signal.SIGALRM, signal.default_int_handler)
-        before = time.monotonic()
-        signal.setitimer(signal.ITIMER_REAL, 0.3)
+        interrupted = interrupt_in_next_call(comm, signal.SIGALRM)
         with pytest.raises(KeyboardInterrupt):
             comm.allreduce(np.ones(10))
+        took = time.monotonic() - interrupted[0]
         (tmp_path / "0").touch()
-        return time.monotonic() - before - 0.3
+        return took
 
     assert unisono.launch(job, 2, timeout=60)[0] < 0.1 + MARGIN
 
@@ -88,7 +105,7 @@ def test_a_rank_that_is_in_no_call_hears_of_it_in_the_next_one_and_rank_0_passes
             stay_until(tmp_path, 2)  # it computes
         begin = time.monotonic()
         if comm.rank == 1:
-            interrupt_soon()
+            interrupt_in_next_call(comm)
             with pytest.raises(KeyboardInterrupt):
                 comm.barrier()
         else:
@@ -109,7 +126,7 @@ def test_waiting_for_a_handle_can_be_interrupted_and_the_process_ends(tmp_path: 
         comm.barrier()
         if comm.rank == 0:
             handle = comm.start("allreduce", np.ones(10))
-            interrupt_soon()
+            interrupt_in_next_call(comm)
             with pytest.raises(KeyboardInterrupt):
                 handle.wait()
             with pytest.raises(PeerLost, match="was interrupted in allreduce"):
@@ -122,7 +139,7 @@ def test_waiting_for_a_handle_can_be_interrupted_and_the_process_ends(tmp_path: 
 
     begin = time.monotonic()
     unisono.launch(job, 2, timeout=60)
-    assert time.monotonic() - begin < 20  # not the 300 s that a call has
+    assert time.monotonic() - begin < 50  # not the 300 s that a call has
 
 
 def test_a_lookout_leaves_no_thread_and_no_descriptor() -> None:
@@ -149,7 +166,9 @@ def test_a_deadline_of_one_rank_is_told_to_all_others(links: str, tmp_path: Path
         comm = unisono.init(links=links)
         comm.barrier()
         began = time.monotonic()
-        while comm.rank == 3 and len(os.listdir(tmp_path)) < 3:  # the others wait for it
+        if comm.rank == 3:
+            os.mkdir(tmp_path / "3 is through with the barrier")
+        while len(os.listdir(tmp_path)) < (4 if comm.rank == 3 else 1):  # the others wait for it
             time.sleep(0.01)
         with pytest.raises(DeadlineExceeded) as caught:
             comm.allreduce(np.ones(10), algorithm="ring", deadline=0.3 if comm.rank == 0 else 30)
@@ -162,5 +181,5 @@ def test_a_deadline_of_one_rank_is_told_to_all_others(links: str, tmp_path: Path
     assert all(took < MARGIN for took, _ in answers[:3])
     assert len({words for _, words in answers}) == 1
     assert answers[0][1].startswith("rank 0 (host ")
-    assert re.search(r"has waited 0\.\d+ s for .*in call 1, allreduce ring of 80 bytes", answers[0][1])
+    assert re.search(r"has waited [\d.]+ s for .*in call 1, allreduce ring of 80 bytes", answers[0][1])
     assert re.search(r"rank 3 is at \S+test_lookout.py:\d+ in job, after call 0, barrier", answers[0][1])

@@ -3,16 +3,21 @@
 import re
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.launcher.processes import eventually
 
 import unisono
 from unisono.comm.communicator import Communicator
 from unisono.errors import DeadlineExceeded, MismatchError, PeerLost
 
 HERE = "test_mismatch.py"
+
+pytestmark = pytest.mark.usefixtures("patient")
+
 DIFFERENT: dict[str, tuple[Callable[[Communicator], Any], Callable[[Communicator], Any]]] = {
     "operator": (lambda comm: comm.allreduce(np.ones(9)), lambda comm: comm.allreduce(np.ones(9), "max")),
     "type": (lambda comm: comm.allreduce(np.ones(9)), lambda comm: comm.allreduce(np.ones(9, np.int64))),
@@ -153,16 +158,20 @@ def test_a_rank_that_makes_fewer_calls_is_named_with_its_last_one() -> None:
     assert re.search(rf"lost rank 1 \(host .*has closed its communicator after call 0, allreduce .*{HERE}", zero)
 
 
-def test_ranks_wait_for_each_other_before_they_begin_again_and_say_for_whom() -> None:
+def test_ranks_wait_for_each_other_before_they_begin_again_and_say_for_whom(tmp_path: Path) -> None:
     def job() -> float:
         with unisono.init(deadline=20) as comm:
             with pytest.raises(MismatchError):
                 comm.allreduce(np.ones(3 + comm.rank))
             if comm.rank == 1:
-                time.sleep(1.5)
+                assert eventually(lambda: len(list(tmp_path.iterdir())) == 2)
             else:
-                with pytest.raises(DeadlineExceeded, match=r"for rank 1 .* to make a call again, after all ranks were"):
+                told = (
+                    r"for .*rank 1 .* to make a call again, after all ranks were"  # the third may not be there, either
+                )
+                with pytest.raises(DeadlineExceeded, match=told):
                     comm.barrier(deadline=0.3)
+                (tmp_path / str(comm.rank)).touch()
             return float(comm.allreduce([1.5])[0])
 
     assert unisono.launch(job, 3, timeout=60) == [4.5] * 3

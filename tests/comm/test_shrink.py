@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.comm.processes import Job, report_of
+from tests.comm.test_wiring import some_ports
 from tests.comm.world import World
 
 import unisono
@@ -51,7 +52,7 @@ def check_survivors(job: Job, fates: Fates) -> None:
 def check_killed(job: Job, fates: Fates) -> None:
     for process, fate in zip(job.ranks, fates, strict=True):
         if fate:
-            process.communicate(timeout=30)
+            process.communicate(timeout=60)
             assert process.returncode == -signal.SIGKILL
 
 
@@ -107,8 +108,8 @@ def random_fates(p: int, chance: random.Random) -> Fates:
 
 @pytest.mark.soak
 def test_survivors_go_on_whoever_dies_and_whenever(soak: bool) -> None:
-    for _ in range(100 if soak else 3):
-        seed = secrets.randbits(32)
+    for number in range(100 if soak else 3):
+        seed = secrets.randbits(32) if soak else number
         chance = random.Random(seed)
         p, links = chance.choice([2, 3, 4, 5, 8]), chance.choice(LINKS)
         fates = random_fates(p, chance)
@@ -137,7 +138,7 @@ def test_who_was_stopped_and_comes_too_late_is_told_that_the_others_went_on(
         wait_for_survivors(job, fates, tmp_path)
         late = job.ranks[stopped]
         os.kill(late.pid, signal.SIGCONT)
-        out, err = late.communicate(timeout=30)
+        out, err = late.communicate(timeout=60)
         (tmp_path / "end").touch()
         check_survivors(job, fates)
     if late.returncode != -signal.SIGKILL:  # it was stopped while it wrote into another's array, and fenced
@@ -158,7 +159,7 @@ def test_one_does_not_go_on_alone_while_the_other_is_only_stopped(stopped: int, 
 @pytest.mark.soak
 def test_the_larger_part_goes_on_without_who_is_stopped_and_the_smaller_hears_of_it(tmp_path: Path, soak: bool) -> None:
     for number in range(30 if soak else 1):
-        seed = secrets.randbits(32)
+        seed = secrets.randbits(32) if soak else number
         chance = random.Random(seed)
         p, links = chance.choice([3, 4, 5, 8]), chance.choice(LINKS)
         stopped = chance.sample(range(p), chance.randint(1, (p - 1) // 2))
@@ -215,13 +216,13 @@ def test_who_never_comes_is_left_behind_after_three_quarters_of_the_deadline() -
     def job(comm: Communicator) -> int:
         if comm.rank == 1:
             return 0
-        with comm.shrink(deadline=2) as other:
+        with comm.shrink(deadline=20) as other:
             return int(other.allreduce(1))
 
     with World.joined(3) as world:
         begun = time.monotonic()
         assert world.run(job) == [2, 0, 2]
-        assert time.monotonic() - begun >= 1.5
+        assert time.monotonic() - begun >= 15
 
 
 def test_alone_there_is_nobody_to_lose() -> None:
@@ -242,8 +243,8 @@ def test_too_few_ports_are_an_error_that_says_so() -> None:
             comm.shrink()
         return str(caught.value)
 
-    first = random.randrange(21000, 31000)
-    with World.joined(2, links="tcp", ports=f"{first}-{first + 2}") as world:
+    ports = some_ports(3)
+    with World.joined(2, links="tcp", ports=f"{ports[0]}-{ports[-1]}") as world:
         for words in world.run(job):
             assert "UNISONO_PORTS" in words
 

@@ -44,7 +44,7 @@ class Port:
         self.open.callback(channel.close)
 
     def connect(self, data: bytes = b"") -> socket.socket:
-        sock = socket.create_connection(self.listener.getsockname()[:2], timeout=5)
+        sock = socket.create_connection(self.listener.getsockname()[:2], timeout=30)
         self.open.callback(sock.close)
         sock.sendall(data)
         return sock
@@ -62,7 +62,7 @@ def port() -> Iterator[Port]:
 
 
 def soon() -> float:
-    return time.monotonic() + 10
+    return time.monotonic() + 30
 
 
 def test_a_rank_is_let_in_after_hundreds_that_reset_their_connections_in_the_queue(port: Port) -> None:
@@ -102,9 +102,10 @@ def test_a_crowd_is_bounded_and_drops_who_has_not_said_that_it_belongs_here_firs
         port.strangers.serve(loop, port.serve)
         loop.start(hear())
         loop.run(lambda: bool(answered), soon())
-        for _ in range(3):
+        for turn in range(3):
             for _ in range(most):
                 port.connect()
+            loop.run(lambda turn=turn: port.refusals.counts[Why.CROWD] == turn * most + 1, soon())
             loop.run(idle(loop), soon())
             assert len(port.strangers._here) == most
         assert port.refusals.counts[Why.CROWD] == 2 * most + 1
@@ -140,7 +141,7 @@ def test_a_stranger_has_so_long_to_become_known_however_busy_it_is(port: Port, m
         loop.start(drip())
         loop.run(lambda: bool(port.refusals.counts), soon())
     assert port.refusals.counts == {Why.SILENCE: 1}
-    assert 0.3 <= time.monotonic() - began < 3
+    assert 0.3 <= time.monotonic() - began < 9  # its usual patience is 10 s
     with suppress(ConnectionResetError):  # a byte may have come after the last look
         assert slow.recv(1) == b""
 
@@ -165,6 +166,6 @@ def test_a_rank_that_is_out_of_descriptors_sends_strangers_away_for_a_rank() -> 
         zero = job.start(0, prefix=("sh", "-c", 'ulimit -n 40; exec "$@"', "sh"))
         wait_until(lambda: listens(zero.pid))
         for _ in range(100):
-            kept.enter_context(socket.create_connection(("127.0.0.1", job.port), timeout=5))
+            kept.enter_context(socket.create_connection(("127.0.0.1", job.port), timeout=30))
         job.start(1)
         assert_wired(job.reports())

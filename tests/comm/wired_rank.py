@@ -65,7 +65,7 @@ def talk_to_everybody(wiring: Wiring) -> dict[int, str]:
             text, _, order = sock.recv(16).decode().strip().rpartition(" ")
             assert order == str(number), "both ends have the streams in the same order"
             heard[peer] = text
-    wiring.control.exchange(None, deadline=10)  # all have written
+    wiring.control.exchange(None, deadline=40)  # all have written
     if wiring.inbox is not None:
         with mmap.mmap(wiring.inbox, wiring.size * PAGE) as memory:
             for peer in wiring.inboxes:
@@ -136,7 +136,7 @@ def run(options: dict[str, str]) -> dict[str, Any]:
             die()
         try:
             report["heard"] = talk_to_everybody(wired)
-            report["exchanged"] = wired.control.exchange({"rank": wired.rank}, deadline=10)
+            report["exchanged"] = wired.control.exchange({"rank": wired.rank}, deadline=40)
         finally:
             wired.close()
             wired.close()

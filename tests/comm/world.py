@@ -81,7 +81,7 @@ class World:
         self, meet = cls.__new__(cls), f"127.0.0.1:{free_port()}"
         self.p = p
         self.ranks = self._on_all(
-            lambda rank: init(rank=rank, size=p, rendezvous=meet, key=KEY, links=links, deadline=20, **options),
+            lambda rank: init(rank=rank, size=p, rendezvous=meet, key=KEY, links=links, **({"deadline": 20} | options)),
             range(p),
         )
         return self

@@ -186,6 +186,7 @@ def same_shapes(comm: Communicator, engine: Engine, push: Any) -> None:
         push(gradients[name], engine.tag(gradients[name], name))
 
 
+@pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize("links", ["auto", "tcp"])
 @pytest.mark.parametrize("how", DIVERGENT)
 def test_another_order_on_another_rank_names_the_first_divergent_push(how: str, links: str) -> None:
@@ -225,6 +226,7 @@ def line_of(marker: str) -> str:
         return f"{HERE}:{next(i for i, line in enumerate(source, 1) if line.rstrip().endswith(f'# {marker}'))}"
 
 
+@pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize("links", ["auto", "tcp"])
 @pytest.mark.parametrize("differs", ["size", "name"])
 def test_a_send_and_a_receive_that_differ_are_told_with_both_lines(differs: str, links: str) -> None:
@@ -255,6 +257,7 @@ def test_a_send_and_a_receive_that_differ_are_told_with_both_lines(differs: str,
         assert "for y" in receives
 
 
+@pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize("links", ["auto", "staged", "tcp"])
 @pytest.mark.parametrize("size", [8, 1_000_000])
 def test_a_send_among_collectives_in_another_order_names_the_first_divergent_push(size: int, links: str) -> None:
@@ -296,6 +299,7 @@ def test_names_of_operations_stand_for_those_of_variables() -> None:
         assert world.run(rank) == [2.0, 2.0]
 
 
+@pytest.mark.usefixtures("patient")
 def test_a_lost_rank_fails_what_depends_on_its_calls_and_nothing_else() -> None:
     def job() -> str:
         comm = unisono.init(deadline=20)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from tests.engine.bodies import Gate, fail
+from tests.launcher.processes import eventually
 
 from unisono.engine import Engine
 from unisono.errors import ConfigError, DeadlineExceeded
@@ -30,7 +31,7 @@ def test_closing_may_cancel_what_has_not_begun() -> None:
     engine.push(gate)
     assert gate.entered.wait(20)
     late = engine.push(lambda: ran.append(1))
-    threading.Timer(0.05, gate.open).start()
+    threading.Thread(target=lambda: (eventually(late.done, 15), gate.open())).start()
     engine.close(cancel=True)
     assert ran == []
     with pytest.raises(CancelledError):

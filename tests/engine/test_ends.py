@@ -52,7 +52,7 @@ def test_an_operation_that_never_ends_does_not_keep_the_process() -> None:
 
 
 def test_an_interrupted_wait_ends_the_program() -> None:
-    program = "import signal; signal.alarm(1); signal.signal(signal.SIGALRM, signal.default_int_handler)\\n"
+    program = "import signal; signal.signal(signal.SIGALRM, signal.default_int_handler); signal.alarm(1)\\n"
     done = run(
         program + "engine.push_async(lambda done: kept.append(done)) if (kept := []) is not None else 0\\nengine.wait()"
     )
@@ -69,7 +69,8 @@ later = engine.push_async(kept.append)
 while not kept: pass
 over = engine.push(lambda: "over")
 over.wait()
-run = lambda: time.sleep(0.1)
+forked = threading.Event()
+run = lambda: forked.wait(20)
 pending = engine.push(run, mutate=[A])
 refused = 0
 child = os.fork()
@@ -86,6 +87,7 @@ if child == 0:
     engine.close()
     sys.exit(refused)
 _, status = os.waitpid(child, 0)
+forked.set()
 pending.wait()
 kept.pop()()
 print(os.waitstatus_to_exitcode(status), engine.push(lambda: "goes on", mutate=[A]).wait())
@@ -140,7 +142,7 @@ print(set(os.read(read, 1000).split()) == {{b"%d" % os.getpid()}})
 
 def test_engines_have_five_seconds_together_at_the_end() -> None:
     began = time.monotonic()
-    done = run("engines = [Engine(1) for _ in range(4)]; [e.push(lambda: time.sleep(1000)) for e in engines]\\n"
+    done = run("engines = [Engine(1) for _ in range(11)]; [e.push(lambda: time.sleep(1000)) for e in engines]\\n"
                "time.sleep(0.05)")  # fmt: skip
     assert done.returncode == 0
-    assert time.monotonic() - began < 15
+    assert time.monotonic() - began < 40

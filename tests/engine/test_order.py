@@ -55,21 +55,21 @@ def test_those_that_accumulate_take_turns_in_any_order(parallel: Engine) -> None
 
 def test_lanes_take_so_many_at_once(parallel: Engine) -> None:
     wide, heavy = parallel.lane("nic", width=2), parallel.lane("memory", bytes=100)
-    lock, inside, most = threading.Lock(), [0, 0], [0, 0]
+    lock, inside, most, meeting = threading.Lock(), [0, 0], [0, 0], threading.Barrier(2)
 
-    def body(nbytes: int) -> None:
+    def body(nbytes: int, meets: bool) -> None:
         with lock:
             for i, amount in enumerate((1, nbytes)):
                 inside[i] += amount
                 most[i] = max(most[i], inside[i])
-        time.sleep(0.001)
+        meeting.wait(20) if meets else time.sleep(0.001)
         with lock:
             inside[0] -= 1
             inside[1] -= nbytes
 
     for i in range(40):
         nbytes = (60, 40, 100, 0)[i % 4]
-        parallel.push(lambda nbytes=nbytes: body(nbytes), lane=[wide, heavy], bytes=nbytes)
+        parallel.push(lambda nbytes=nbytes, i=i: body(nbytes, i < 2), lane=[wide, heavy], bytes=nbytes)
     parallel.wait(deadline=20)
     assert most[0] == 2
     assert most[1] == 100
@@ -148,4 +148,5 @@ def test_priorities_hold_between_operations_with_and_without_the_interpreter() -
     order = ["native 3", "python 2", "native 0", "python -1", "native -2", "python -3", "native -5", "python -6"]
     # The thread that ran while the first one waited inside may still be about to begin one when that takes the next.
     assert sorted(rest) == sorted(order)
-    assert all(abs(rest.index(name) - place) <= 1 for place, name in enumerate(order)), rest
+    one_came_late = any([x for x in rest if x != late] == [x for x in order if x != late] for late in order)
+    assert one_came_late or all(abs(rest.index(name) - place) <= 1 for place, name in enumerate(order)), rest

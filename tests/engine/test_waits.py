@@ -78,6 +78,8 @@ def test_a_wait_for_what_is_never_completed_has_an_end(engine: Any) -> None:
     A = engine.variable("A")
     first = engine.push_async(kept.append, mutate=[A], name="first")
     second = engine.push(lambda: "ran", read=[A])
+    while not kept:
+        time.sleep(0.001)
     for wait in (lambda: first.wait(0.05), lambda: second.wait(0.05), lambda: engine.wait(deadline=0.05)):
         with pytest.raises(DeadlineExceeded, match=r"0\.05 s"):
             wait()
@@ -160,6 +162,8 @@ def test_a_late_wait_for_a_variable_says_where_it_is_and_what_it_waits_for(engin
     kept: list[Any] = []
     A = engine.variable("A")
     engine.push_async(kept.append, mutate=[A], name="slow")
+    while not kept:
+        time.sleep(0.001)
     here = r"/\S*test_waits\.py:\d+"
     with pytest.raises(DeadlineExceeded, match=rf"pushed on A before the wait at {here} was not through after 0\.05 s: "
                        rf"slow, pushed at {here}, runs; it goes on"):  # fmt: skip

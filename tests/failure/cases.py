@@ -40,7 +40,7 @@ class Case:
     @property
     def deadline(self) -> float:
         """Long for a death, which is noticed before; for a rank that stands still, longer than the call takes."""
-        return 60.0 if self.action == "kill" else 1.5 + self.nbytes * self.p / 20e6
+        return 60.0 if self.action == "kill" else 8 + self.nbytes * self.p / 20e6
 
     @property
     def inject(self) -> str:

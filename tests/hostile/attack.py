@@ -46,8 +46,13 @@ class Attacking:
             if not doors:
                 time.sleep(0.001)
             for _ in range(min(BETWEEN_LOOKS, connections - self.made.total()) if doors else 0):
-                self.attack(self.attacker.rng.choice(doors), self.attacker.rng.choice(ATTACKS))
+                self.attack(self.attacker.rng.choice(doors), self.rarest())
             self.trickle()
+
+    def rarest(self) -> Attack:
+        """One of those that were made least often."""
+        fewest = min(self.made[attack.__name__] for attack in ATTACKS)
+        return self.attacker.rng.choice([attack for attack in ATTACKS if self.made[attack.__name__] == fewest])
 
     def attack(self, door: Door, attack: Attack) -> None:
         sock = socket.socket(socket.AF_UNIX if isinstance(door, str) else socket.AF_INET)

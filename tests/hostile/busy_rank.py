@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import sys
 import threading
 import time
@@ -16,13 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tests.comm.processes import KEY
+from tests.comm.processes import KEY, free_port
 
 import unisono
 from unisono.comm.communicator import Communicator
 
 LATENESS = 0.15  # of the last rank, where a communicator is made from the start
-PORTS = range(21000, 31000)  # below those that the system gives to who connects
 WARM = 6  # turns, before memory and descriptors are counted
 
 
@@ -47,9 +45,9 @@ def check(comm: Communicator, seed: int) -> bool:
     return bool(np.array_equal(comm.allreduce(parts[comm.rank]), parts.sum(axis=0)))
 
 
-def meet_late(comm: Communicator, seed: int) -> Communicator:
+def meet_late(comm: Communicator) -> Communicator:
     """The same ranks from the start, as if the job began again; the last of them is late."""
-    port = int(comm.broadcast(np.array([random.Random(f"{os.getpid()} {seed}").choice(PORTS)]))[0])
+    port = int(comm.broadcast(np.array([0 if comm.rank else free_port()]))[0])
     if comm.rank == comm.size - 1:
         time.sleep(LATENESS)
     return unisono.init(rank=comm.rank, size=comm.size, rendezvous=f"127.0.0.1:{port}", key=KEY, deadline=30)
@@ -57,7 +55,7 @@ def meet_late(comm: Communicator, seed: int) -> Communicator:
 
 def make(side: Communicator, turn: int) -> Communicator:
     if turn % 3 == 2:
-        return meet_late(side, turn)
+        return meet_late(side)
     part = side.duplicate() if turn % 3 else side.split(side.rank % 2)
     assert part is not None
     return part

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.hostile.ports import Door, doors_of
+from tests.launcher.processes import eventually
 
 import unisono
 from unisono.errors import PeerLost
@@ -59,11 +60,13 @@ def test_ranks_of_a_command_and_their_launcher_listen_no_more_when_all_have_met(
             launcher.kill()
 
 
-def split_with_the_dead() -> list[Door]:
+def split_with_the_dead(folder: Path) -> list[Door]:
     comm = unisono.init(deadline=20)
     comm.barrier()
     if comm.rank == 1:
+        assert eventually((folder / "through").exists)  # or it would be lost in the barrier
         os._exit(0)
+    (folder / "through").touch()
     with pytest.raises(PeerLost):
         comm.split(0)
     return doors_of([os.getpid()])
@@ -73,7 +76,7 @@ def test_a_split_that_fails_leaves_no_port_open(tmp_path: Path) -> None:
     found = tmp_path / "found"
 
     def job() -> None:
-        found.write_text(str(split_with_the_dead()))
+        found.write_text(str(split_with_the_dead(tmp_path)))
 
     with pytest.raises(Exception, match="rank 1"):
         unisono.launch(job, 2, timeout=60)

@@ -118,8 +118,8 @@ import time, numpy as np, unisono
 with unisono.init() as comm:
     data, seconds = np.ones(20_000_000, np.uint8), []
     for sender in (0, 1):
-        comm.barrier()
         start = time.monotonic()
+        comm.barrier()
         if comm.rank == sender:
             comm.send(data, 1 - sender)
         else:

@@ -45,7 +45,7 @@ def start_waiting(name: str, here: Path, mark: str) -> subprocess.Popen[str]:
     words = command("run", "--name", name, "-n", 2, sys.executable, "-c", WAIT, here, mark)
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
     try:
-        assert eventually(lambda: len(list(here.glob("*-[01]"))) == 4, 30)
+        assert eventually(lambda: len(list(here.glob("*-[01]"))) == 4)
     except BaseException:
         process.kill()
         process.communicate()
@@ -86,7 +86,7 @@ def test_ranks_and_their_children_end_with_the_command(number: signal.Signals, t
     mark = token()
     with Lab(hosts=2, share=[tmp_path]) as lab, start_waiting(lab.name, tmp_path, mark) as process:
         process.send_signal(number)
-        assert process.wait(15) == {signal.SIGINT: 128 + signal.SIGINT, signal.SIGKILL: -signal.SIGKILL}[number]
+        assert process.wait(60) == {signal.SIGINT: 128 + signal.SIGINT, signal.SIGKILL: -signal.SIGKILL}[number]
         assert eventually(lambda: processes_with(mark) == [])
         assert all(host.alive for host in lab.hosts)
 
@@ -97,7 +97,7 @@ def test_a_lab_that_is_taken_down_takes_its_ranks_along(name: str, tmp_path: Pat
     with start_waiting(name, tmp_path, mark) as process:
         assert unisono_lab("down", "--name", name).returncode == 0
         assert remains_of(name) == []
-        assert process.wait(15) == 128 + signal.SIGKILL
+        assert process.wait(60) == 128 + signal.SIGKILL
     assert eventually(lambda: processes_with(mark) == [])
 
 

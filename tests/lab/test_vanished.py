@@ -29,7 +29,7 @@ except unisono.errors.UnisonoError as error:
     print("left", time.monotonic(), type(error).__name__, error, flush=True)
 """
 NOTICED = 4.0  # seconds: see rendezvous._keep_alive
-MARGIN = 6.0
+MARGIN = 20.0
 
 
 @pytest.mark.parametrize("vanished", [0, 2])
@@ -44,7 +44,7 @@ def test_the_others_notice_after_some_seconds_and_name_its_rank(vanished: int, t
             cut = ["nsenter", "-t", str(lab.hosts[vanished].pid), "-n", "ip", "link", "set", "eth0", "down"]
             subprocess.run(cut, check=True, timeout=10)
             since = time.monotonic()
-            out, err = job.communicate(timeout=60)
+            out, err = job.communicate(timeout=120)
     ends = {int(rank): (float(when), kind, text) for rank, when, kind, text in re.findall(ENDS, out)}
     assert sorted(ends) == [0, 1, 2], (out, err)
     for rank in {0, 1, 2} - {vanished}:

@@ -26,7 +26,7 @@ def command(*arguments: object) -> list[str]:
 
 
 def run(*arguments: object, **options: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command(*arguments), capture_output=True, text=True, timeout=60, **options)  # type: ignore[call-overload]
+    return subprocess.run(command(*arguments), capture_output=True, text=True, timeout=120, **options)  # type: ignore[call-overload]
 
 
 def start(*arguments: object) -> subprocess.Popen[str]:
@@ -64,7 +64,7 @@ def processes_with(text: str) -> list[int]:
     return [pid for pid in found if pid != os.getpid()]
 
 
-def eventually(condition: Callable[[], bool], seconds: float = 30.0) -> bool:
+def eventually(condition: Callable[[], bool], seconds: float = 60.0) -> bool:
     end = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > end:

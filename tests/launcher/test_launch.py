@@ -27,8 +27,8 @@ def children() -> set[str]:
 def nothing_is_left() -> Iterator[None]:
     files, processes = len(os.listdir("/proc/self/fd")), children()
     yield
-    assert children() == processes
-    assert len(os.listdir("/proc/self/fd")) == files
+    assert children() <= processes
+    assert len(os.listdir("/proc/self/fd")) <= files
 
 
 def test_values_come_back_by_rank() -> None:
@@ -93,6 +93,7 @@ def fail_here() -> None:
         raise ValueError("no such row: 2")
 
 
+@pytest.mark.usefixtures("patient")
 def test_a_lost_peer_is_not_taken_for_the_first_failure() -> None:
     with pytest.raises(ValueError, match="the cause") as caught:
         unisono.launch(on_ranks.blame_rank_1, 3)
@@ -115,7 +116,7 @@ def test_a_killed_rank_is_named_and_the_others_are_ended() -> None:
     begin = time.monotonic()
     with pytest.raises(PeerLost, match=r"rank 1 \(pid \d+\) was killed by SIGKILL before it returned from kill_rank_1"):
         unisono.launch(on_ranks.kill_rank_1, 3)
-    assert 4.5 < time.monotonic() - begin < 30  # rank 2 had its grace
+    assert 4.5 < time.monotonic() - begin < 60  # rank 2 had its grace
 
 
 @pytest.mark.parametrize(("code", "words"), [(3, "SystemExit: 3"), (0, "SystemExit: 0")])
@@ -146,9 +147,9 @@ def test_launches_nest(capsys) -> None:
 
 def test_time_runs_out_and_each_rank_says_where_it_was(tmp_path: Path) -> None:
     begin = time.monotonic()
-    with pytest.raises(DeadlineExceeded, match=r"sleep_for_ever\(\): ranks 0, 1 still ran after 2 s") as caught:
-        unisono.launch(on_ranks.sleep_for_ever, 2, tmp_path, timeout=2)
-    assert time.monotonic() - begin < 30
+    with pytest.raises(DeadlineExceeded, match=r"sleep_for_ever\(\): ranks 0, 1 still ran after 10 s") as caught:
+        unisono.launch(on_ranks.sleep_for_ever, 2, tmp_path, timeout=10)
+    assert time.monotonic() - begin < 60
     assert sum("in sleep_for_ever" in note for note in caught.value.__notes__) == 2
 
 
@@ -156,7 +157,7 @@ def test_a_thread_may_launch() -> None:
     answers: list[object] = []
     thread = threading.Thread(target=lambda: answers.extend(unisono.launch(on_ranks.place, 2)))
     thread.start()
-    thread.join(30)
+    thread.join(60)
     assert len(answers) == 2
 
 
@@ -178,7 +179,7 @@ def test_no_process_survives_an_interrupted_or_killed_caller(tmp_path: Path, num
     with subprocess.Popen(
         [sys.executable, "-c", code, tmp_path, mark], stderr=subprocess.PIPE, text=True, start_new_session=True
     ) as process:
-        assert eventually(lambda: (tmp_path / "0").exists() and (tmp_path / "1").exists(), 20)
+        assert eventually(lambda: (tmp_path / "0").exists() and (tmp_path / "1").exists())
         process.send_signal(number)
         assert process.wait(30) == -number
     assert eventually(lambda: processes_with(mark) == [])
@@ -186,7 +187,7 @@ def test_no_process_survives_an_interrupted_or_killed_caller(tmp_path: Path, num
 
 def test_a_keyboard_interrupt_kills_the_ranks_at_once(tmp_path: Path) -> None:
     def interrupt() -> None:
-        eventually(lambda: (tmp_path / "0").exists() and (tmp_path / "1").exists(), 20)
+        eventually(lambda: (tmp_path / "0").exists() and (tmp_path / "1").exists())
         signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
 
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -197,7 +198,7 @@ def test_a_keyboard_interrupt_kills_the_ranks_at_once(tmp_path: Path) -> None:
         with pytest.raises(KeyboardInterrupt):
             unisono.launch(on_ranks.sleep_for_ever, 2, tmp_path)
         thread.join()
-        assert time.monotonic() - begin < 20
+        assert time.monotonic() - begin < 60  # of the 100 s that they sleep
     finally:
         signal.signal(signal.SIGINT, before)
 

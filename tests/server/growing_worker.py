@@ -10,7 +10,7 @@ from unisono.server import bsp, connect, ssp
 
 if __name__ == "__main__":
     directory, kind, what = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
-    with connect(deadline=20) as servers:
+    with connect(deadline=60) as servers:
         if what == "load" and servers.rank == 0:
             servers.restore(str(directory))
             (directory / "loaded").touch()
@@ -24,7 +24,7 @@ if __name__ == "__main__":
             table.pull()
         if what == "save":
             servers.snapshot(str(directory))
-        until = time.monotonic() + 10
+        until = time.monotonic() + 60
         while (value := table.pull(info=True)[0][0]) < 5 + 5 * servers.size * (what == "load"):
             assert time.monotonic() < until, value
         print(f"from {begin} to {table.now}: {value}", flush=True)

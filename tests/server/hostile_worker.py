@@ -35,13 +35,13 @@ def with_the_key(seed: int) -> None:
     settings = read_settings()
     random = np.random.default_rng(seed)
     caller = Caller(Secret(settings.job, settings.key.encode()), 77, "an attacker")
-    sock = socket.socket(fileno=dial(caller, 0, addresses[0], 0, 5).socket)
+    sock = socket.socket(fileno=dial(caller, 0, addresses[0], 0, 30).socket)
     with sock:
         head = bytearray(b"UPS1" + bytes([3, int(random.integers(0, 80))]) + random.bytes(58))
         head[56:60] = (1 << 31).to_bytes(4, "little")
         sock.setblocking(True)
         sock.send(bytes(head))
-        sock.settimeout(5)
+        sock.settimeout(30)
         answer = sock.recv(1000)
         assert not answer or b"checksum" in answer, answer
 
@@ -50,14 +50,14 @@ def through_memory(seed: int) -> None:
     """The same through memory, all of which it writes over."""
     settings = read_settings()
     caller = Caller(Secret(settings.job, settings.key.encode()), 77, "an attacker", shares=True)
-    line = dial(caller, 0, addresses[0], 0, 5)
+    line = dial(caller, 0, addresses[0], 0, 30)
     assert line.lane
     with socket.socket(fileno=line.socket) as sock:
         size = os.fstat(line.lane.descriptor()).st_size
         with mmap.mmap(line.lane.descriptor(), size) as memory:
             memory[:] = np.random.default_rng(seed).bytes(size)
         sock.setblocking(True)
-        sock.settimeout(5)
+        sock.settimeout(30)
         with suppress(BrokenPipeError, ConnectionResetError):  # if it has seen that already
             sock.send(b"!")
             while sock.recv(100):  # it rings, perhaps; then it hangs up
@@ -89,7 +89,7 @@ def with_other_memory() -> None:
             except Closed:
                 channel.close()
 
-        hold(talk(), monotonic() + 5)
+        hold(talk(), monotonic() + 30)
         os.close(descriptor)
 
 
@@ -109,5 +109,5 @@ if __name__ == "__main__":
         thread.join()
         wrong = Caller(Secret(os.environ["UNISONO_JOB"], b"another key of some length"), 5, "a stranger")
         with raises(ConfigError, match="key differs"):
-            dial(wrong, 0, addresses[0], 0, 2)
+            dial(wrong, 0, addresses[0], 0, 30)
         print("unmoved", flush=True)

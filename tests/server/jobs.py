@@ -16,11 +16,11 @@ def run_job(
     servers: int = 2,
     threads: int = 1,
     keep_going: bool = False,
-    timeout: float = 100,
+    timeout: float = 200,
     **environment: str,
 ) -> subprocess.CompletedProcess[str]:
     """A script of this folder as the workers of a job."""
-    options = ["-n", str(workers), "--servers", str(servers), "--server-threads", str(threads), "--grace", "5"]
+    options = ["-n", str(workers), "--servers", str(servers), "--server-threads", str(threads), "--grace", "30"]
     return subprocess.run(
         [UNISONO, "run", *options, *["--keep-going"] * keep_going, HERE / script, *map(str, arguments)],
         capture_output=True,

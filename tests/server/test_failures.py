@@ -1,11 +1,11 @@
 """Workers and servers that die: nobody waits for the dead, and nobody is left without a word."""
 
 import os
-import socket
 import subprocess
 from pathlib import Path
 
 import pytest
+from tests.comm.processes import free_port
 from tests.server.jobs import HERE, UNISONO, run_job, succeed
 
 from unisono.server.replay import log_files, replay
@@ -31,16 +31,16 @@ def test_a_dead_server_ends_the_job_with_an_error_on_every_worker(which: int) ->
     assert run.returncode == 128 + 9
 
 
-def test_a_deadline_says_who_is_awaited_and_the_array_stays_as_it_was() -> None:
-    assert succeed("failing_worker.py", "deadline", "").count("named") == 2
+def test_a_deadline_says_who_is_awaited_and_the_array_stays_as_it_was(tmp_path: Path) -> None:
+    assert succeed("failing_worker.py", "deadline", "", tmp_path).count("named") == 2
 
 
 def test_a_deadline_says_which_server_does_not_answer(tmp_path: Path) -> None:
     assert "named" in succeed("failing_worker.py", "stopped", "", tmp_path, workers=1)
 
 
-def test_who_waits_again_after_a_deadline_gets_what_was_asked_for() -> None:
-    assert "again" in succeed("failing_worker.py", "waits_again", "", workers=2)
+def test_who_waits_again_after_a_deadline_gets_what_was_asked_for(tmp_path: Path) -> None:
+    assert "again" in succeed("failing_worker.py", "waits_again", "", tmp_path, workers=2)
 
 
 @pytest.mark.parametrize("links", ["auto", "tcp"])
@@ -78,16 +78,16 @@ def test_workers_that_describe_a_table_differently_at_once_leave_one_or_none(tmp
         assert len(replay(path, 2)) == 21, "of every table the one that was made"
 
 
-def test_who_was_given_up_and_comes_back_is_told_so() -> None:
-    assert "told" in succeed("failing_worker.py", "fenced", "", UNISONO_SERVER_GRACE="0.2")
+def test_who_was_given_up_and_comes_back_is_told_so(tmp_path: Path) -> None:
+    assert "told" in succeed("failing_worker.py", "fenced", "", tmp_path, UNISONO_SERVER_GRACE="0.2")
 
 
-def test_a_worker_may_join_and_leave() -> None:
-    assert "joined" in succeed("failing_worker.py", "join", "")
+def test_a_worker_may_join_and_leave(tmp_path: Path) -> None:
+    assert "joined" in succeed("failing_worker.py", "join", "", tmp_path)
 
 
-def test_servers_that_wait_use_no_processor() -> None:
-    assert "idle" in succeed("failing_worker.py", "idle", "")
+def test_servers_that_wait_use_no_processor(tmp_path: Path) -> None:
+    assert "idle" in succeed("failing_worker.py", "idle", "", tmp_path)
 
 
 def test_the_servers_of_a_job_are_gone_when_it_ends(tmp_path: Path) -> None:
@@ -122,9 +122,7 @@ def test_options_that_make_no_sense_are_refused(options: list[str], says: str) -
 
 
 def test_servers_of_a_job_on_several_hosts_stay_for_the_last_worker() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
-    options = ["-n", "1", "--servers", "2", "--nnodes", "2", "--rendezvous", f"127.0.0.1:{port}"]
+    options = ["-n", "1", "--servers", "2", "--nnodes", "2", "--rendezvous", f"127.0.0.1:{free_port()}"]
     hosts = [
         subprocess.Popen(
             [UNISONO, "run", *options, "--node-rank", str(number), HERE / "late_worker.py"],
@@ -134,7 +132,7 @@ def test_servers_of_a_job_on_several_hosts_stay_for_the_last_worker() -> None:
         )
         for number in (0, 1)
     ]
-    lines = [host.communicate(timeout=60)[0] for host in hosts]
+    lines = [host.communicate(timeout=120)[0] for host in hosts]
     assert [host.returncode for host in hosts] == [0, 0], lines
     assert ["seen" in line for line in lines] == [True, True]
     assert "seen 2" in lines[1]

@@ -14,7 +14,7 @@ from time import monotonic
 from typing import Any
 
 PRELOADED = ["torch", "torch.distributed.fsdp", "torch.distributed.tensor.parallel", "torch.distributed.pipelining"]
-SECONDS = 60.0
+SECONDS = 120.0
 
 
 def run(program: Callable[..., Any], ranks: int, *arguments: Any, dies: int | None = None) -> list[Any]:

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.comm.processes import shared_memory
 from tests.torch.programs import collectives, failures, messages, training
 from tests.torch.ranks import run
 
@@ -95,8 +96,8 @@ def test_nobody_waits_for_a_rank_that_has_destroyed_its_group(how: str, tmp_path
 
 
 @pytest.mark.parametrize("dead", [0, 2])
-def test_a_new_group_does_not_wait_for_a_dead_rank(dead: int) -> None:
-    run(failures.one_dies_before_a_new_group, 3, dead, dies=dead)
+def test_a_new_group_does_not_wait_for_a_dead_rank(dead: int, tmp_path: Path) -> None:
+    run(failures.one_dies_before_a_new_group, 3, dead, str(tmp_path), dies=dead)
 
 
 @pytest.mark.parametrize("how", ["call", "work", "send"])
@@ -130,11 +131,11 @@ def test_a_message_that_was_given_up_is_not_received() -> None:
 
 
 def test_nothing_is_left_of_ranks_that_end_without_a_word() -> None:
-    before = set(os.listdir("/dev/shm"))
+    before = shared_memory()
     done = _launch(UNISONO_RUN, "tests/torch/leaving.py")
     assert done.returncode == 0, done.stderr
     assert not re.search("unisono|nanobind|Error", done.stderr), done.stderr
-    assert not {name for name in set(os.listdir("/dev/shm")) - before if "unisono" in name}
+    assert not {name for name in shared_memory() - before if "unisono" in name}
 
 
 @pytest.mark.parametrize("launcher", [TORCHRUN, UNISONO_RUN], ids=["torchrun", "unisono run"])

@@ -69,12 +69,34 @@ def words(directory: Path, *options: str) -> str:
     return done.stdout
 
 
-def failing_job(directory: Path, ranks: int, code: str, **variables: str) -> subprocess.CompletedProcess[str]:
+TOGETHER = """
+import os, pathlib, time
+import unisono.comm.desk, unisono.comm.lookout
+
+# A busy machine keeps ranks from answering for longer than they are waited for.
+unisono.comm.desk.SECONDS_TO_ANSWER, unisono.comm.lookout.PATIENCE_FOR_A_VERDICT = 10, 30
+
+def wait_for_all(comm, turn):
+    here, job = pathlib.Path(__file__).parent, os.environ["UNISONO_JOB"]
+    (here / f"{job}-{turn}-{comm.rank}").touch()
+    while len(list(here.glob(f"{job}-{turn}-*"))) < comm.size: time.sleep(0.01)
+"""
+
+
+def write_script(directory: Path, code: str) -> Path:
+    """With what it may import: who dies does so when the others are through with the call before."""
+    (directory / "together.py").write_text(TOGETHER)
+    (directory / "train.py").write_text(code)
+    return directory / "train.py"
+
+
+def failing_job(
+    directory: Path, ranks: int, code: str, grace: float = 30, **variables: str
+) -> subprocess.CompletedProcess[str]:
     """A job by `unisono run`, which dumps to directory/dumps."""
-    script = directory / "train.py"
-    script.write_text(code)
+    script = write_script(directory, code)
     environment = {**os.environ, "UNISONO_DUMP": str(directory / "dumps"), **variables}
-    return run("-n", ranks, script, env=environment, cwd=directory)
+    return run("-n", ranks, "--grace", grace, script, env=environment, cwd=directory)
 
 
 _kinds = st.builds(

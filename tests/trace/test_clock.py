@@ -93,7 +93,7 @@ def test_ranks_whose_kernels_clocks_differ_are_merged_on_one(tmp_path: Path) -> 
         for rank, prefix in enumerate([[], shifted])
     ]
     try:
-        assert [(process.communicate(timeout=60)[1], process.returncode) for process in ranks] == [("", 0), ("", 0)]
+        assert [(process.communicate(timeout=120)[1], process.returncode) for process in ranks] == [("", 0), ("", 0)]
     finally:
         for process in ranks:
             process.kill()
@@ -104,5 +104,5 @@ def test_ranks_whose_kernels_clocks_differ_are_merged_on_one(tmp_path: Path) -> 
     for sequence in range(3):
         one, other = (call for call in calls(events) if call["args"]["sequence"] == sequence)
         error = 1e-3 * events_of(tmp_path, 1)[0]["args"]["clock_error_ns"]
-        assert abs(one["ts"] - other["ts"]) < 5e6
+        assert abs(one["ts"] - other["ts"]) < 30e6  # of the 36,000 s between their clocks
         assert max(one["ts"], other["ts"]) < min(one["ts"] + one["dur"], other["ts"] + other["dur"]) + error

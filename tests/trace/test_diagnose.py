@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from tests.lab.labs import SECONDS, needs_lab
 from tests.launcher.processes import command, eventually, run
-from tests.trace.dumps import failing_job, words
+from tests.trace.dumps import failing_job, words, write_script
 from tests.trace.traces import wait_until
 
 import unisono
@@ -28,11 +28,11 @@ START = """
 import os, signal, sys, time
 import numpy as np
 import unisono
-
+from together import wait_for_all
 comm = unisono.init()
 comm.barrier()
-for _ in range(3):
-    comm.allreduce(np.ones(1 << 18, np.float32), algorithm="ring")
+for turn in range(3):
+    comm.allreduce(np.ones(1 << 18, np.float32), algorithm="ring"); wait_for_all(comm, turn)
 """
 RING = "call 3, allreduce ring of 1 MiB float32, train.py:9"
 WHO = r"rank {} \(host \S+, pid \d+\)"
@@ -72,10 +72,10 @@ def test_both_calls_of_a_mismatch_are_told_with_their_lines(tmp_path: Path) -> N
 
 def test_a_rank_that_was_elsewhere_at_the_deadline_is_found_where_it_was(tmp_path: Path) -> None:
     code = START + (
-        "def load():\n    time.sleep(30)\n\n"
-        "if comm.rank == 1:\n    load()\ncomm.allreduce(np.ones(9), algorithm='ring', deadline=1)\n"
+        "def load():\n    time.sleep(60)\n\n"
+        "if comm.rank == 1:\n    load()\ncomm.allreduce(np.ones(9), algorithm='ring', deadline=5)\n"
     )
-    done = failing_job(tmp_path, 3, code)
+    done = failing_job(tmp_path, 3, code, grace=10)
     assert done.returncode == 1
     text = words(tmp_path / "dumps")
     assert re.match(
@@ -124,10 +124,11 @@ threading.Thread(target=tell, daemon=True).start()
 
 
 def test_ctrl_c_is_told_with_who_kept_the_others_waiting(tmp_path: Path) -> None:
-    script = tmp_path / "train.py"
-    script.write_text(START + TELL_WHEN_IT_WAITS + "if comm.rank == 1:\n    time.sleep(60)\ncomm.barrier()\n")
+    script = write_script(
+        tmp_path, START + TELL_WHEN_IT_WAITS + "if comm.rank == 1:\n    time.sleep(100)\ncomm.barrier()\n"
+    )
     job = subprocess.Popen(
-        command("-n", 3, script, tmp_path),
+        command("-n", 3, "--grace", 30, script, tmp_path),
         env={**os.environ, "UNISONO_DUMP": str(tmp_path / "dumps")},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
@@ -136,9 +137,9 @@ def test_ctrl_c_is_told_with_who_kept_the_others_waiting(tmp_path: Path) -> None
     )
     with job:
         try:
-            assert eventually(lambda: len(list(tmp_path.glob("here-*"))) == 3, 30)
+            assert eventually(lambda: len(list(tmp_path.glob("here-*"))) == 3)
             job.send_signal(signal.SIGINT)
-            _, errors = job.communicate(timeout=30)
+            _, errors = job.communicate(timeout=60)
         finally:
             job.kill()
     assert job.returncode == 130
@@ -168,9 +169,8 @@ def test_each_communicator_has_its_story(tmp_path: Path) -> None:
 
 
 def test_nothing_is_made_unless_something_fails_and_not_where_it_is_switched_off(tmp_path: Path) -> None:
-    script = tmp_path / "train.py"
-    script.write_text(
-        START + "if comm.rank in map(int, sys.argv[1:]):\n    sys.exit(3)\ncomm.barrier()\ncomm.close()\n"
+    script = write_script(
+        tmp_path, START + "if comm.rank in map(int, sys.argv[1:]):\n    sys.exit(3)\ncomm.barrier()\ncomm.close()\n"
     )
     inherited = {name: text for name, text in os.environ.items() if name != "UNISONO_DUMP"}
     temporary = tmp_path / "tmp"
@@ -315,8 +315,9 @@ def test_a_receive_without_a_send_is_told(links: str, tmp_path: Path) -> None:
 
 @needs_lab
 def test_ranks_of_several_hosts_are_told_together(tmp_path: Path) -> None:
-    script = tmp_path / "train.py"
-    script.write_text(START + "if comm.rank == 3:\n    os.kill(os.getpid(), signal.SIGKILL)\ncomm.barrier()\n")
+    script = write_script(
+        tmp_path, START + "if comm.rank == 3:\n    os.kill(os.getpid(), signal.SIGKILL)\ncomm.barrier()\n"
+    )
     inherited = {name: text for name, text in os.environ.items() if name != "UNISONO_DUMP"}
     with Lab(2, "1gbit", share=[tmp_path]) as lab:
         done = lab.run(sys.executable, script, ranks=4, timeout=SECONDS, env=inherited)

@@ -18,18 +18,20 @@ import unisono
 from unisono.errors import ConfigError, PeerLost
 
 SCRIPT = """
-import sys
-import time
+import sys, threading
 from pathlib import Path
 import numpy as np
 import unisono
-from tests.trace.traces import leave_together
+from tests.trace.traces import leave_together, tell_that_it_waits, wait_until
 
 with unisono.init() as comm:
+    late = Path(sys.argv[1] + "-late")
     for _ in range(3):
         comm.allreduce(np.ones(1000, np.float32), algorithm="ring")
     if comm.rank == 2:
-        time.sleep(0.5)
+        wait_until(lambda: len(list(late.glob("*"))) == 2)
+    else:
+        threading.Thread(target=tell_that_it_waits, args=(comm, 2, late)).start()
     comm.allreduce(np.ones(10), algorithm="direct")
 leave_together(Path(sys.argv[1]))
 """
@@ -47,7 +49,7 @@ def traced(tmp_path_factory: pytest.TempPathFactory) -> Path:
     command = ["-c", "from unisono.cli.main import main; main()", "run", "-n", "3", str(folder / "script.py")]
     environment = {**os.environ, "UNISONO_TRACE": str(folder / "trace"), "PYTHONPATH": os.getcwd()}
     run = subprocess.run(
-        [sys.executable, *command, str(folder / "left")], env=environment, capture_output=True, text=True, timeout=60
+        [sys.executable, *command, str(folder / "left")], env=environment, capture_output=True, text=True, timeout=120
     )
     assert run.returncode == 0, run.stderr
     assert run.stderr == ""
@@ -88,10 +90,10 @@ def test_a_late_rank_is_what_the_others_wait_for(traced: Path) -> None:
     for rank in (0, 1):
         longest = max(waits(events, rank), key=lambda wait: wait["dur"])
         assert longest["name"] == "waits for rank 2"
-        assert 0.2e6 < longest["dur"] < 10e6
+        assert 0.2e6 < longest["dur"] < 60e6
         call = calls(events, rank)[-1]
         assert call["ts"] <= longest["ts"] <= longest["ts"] + longest["dur"] <= call["ts"] + call["dur"] + 0.01
-        assert 0.2e6 < call["args"]["arrived_us"]["2"] < 10e6
+        assert 0.2e6 < call["args"]["arrived_us"]["2"] < 60e6
     assert "awaited most: rank 2" in text
     assert "slowest: allreduce direct #3 of 80 B" in text
     assert "rank 2 came last" in text
@@ -257,10 +259,10 @@ def test_a_full_disk_ends_the_trace_and_not_the_program(tmp_path: Path) -> None:
 
 
 def test_the_thread_that_writes_ends_with_the_communicator(tmp_path: Path) -> None:
-    before = threading.active_count()
+    before = set(threading.enumerate())
     comm = unisono.init(rank=0, size=1, trace=str(tmp_path))
-    assert threading.active_count() == before + 1
+    assert len(set(threading.enumerate()) - before) == 1
     start = time.monotonic()
     comm.close()
-    assert threading.active_count() == before
-    assert time.monotonic() - start < 5
+    assert set(threading.enumerate()) <= before
+    assert time.monotonic() - start < 20

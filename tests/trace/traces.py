@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from unisono.cli.main import main
+from unisono.comm.communicator import Communicator
 
 
 def events_of(directory: Path, rank: int) -> list[dict[str, Any]]:
@@ -79,7 +80,20 @@ def leave_together(directory: Path) -> None:
     wait_until(lambda: len(list(directory.iterdir())) == size)
 
 
-def wait_until(condition: Callable[[], bool], seconds: float = 30.0) -> None:
+def tell_that_it_waits(comm: Communicator, peer: int, directory: Path) -> None:
+    """That a rank has waited for that peer in its last call far longer than for all others: a file in the directory."""
+
+    def waits() -> bool:
+        *_, call = comm.stats()["recent"]
+        others = [facts["waited"] for other, facts in call["peers"].items() if other != peer]
+        return bool(call["ended"] is None and call["peers"][peer]["waited"] > sum(others) + 0.5)
+
+    wait_until(waits)
+    directory.mkdir(exist_ok=True)
+    (directory / str(comm.rank)).touch()
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "it did not happen"

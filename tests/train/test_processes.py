@@ -11,6 +11,7 @@ import unisono
 from unisono.errors import PeerLost
 
 
+@pytest.mark.usefixtures("patient")
 def test_a_rank_that_is_killed_in_backward_is_named_in_seconds(tmp_path: Path) -> None:
     with pytest.raises(PeerLost):
         unisono.launch(killed_in_backward, 3, str(tmp_path), timeout=60)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -15,6 +16,8 @@ from unisono import Engine
 from unisono.comm.communicator import Communicator
 from unisono.errors import ConfigError, MismatchError
 from unisono.train import GradientSync
+from unisono.train.report import Report, Straggler
+from unisono.train.times import Step, Times
 
 SHAPES = {"first": (3, 50), "second": (40, 50), "scale": (), "third": (7,), "last": (50, 30)}
 SMALL = 4096  # bytes of a bucket, so that there are several
@@ -376,24 +379,50 @@ def test_buckets_follow_the_order_in_which_gradients_came() -> None:
     assert [name for names in first for name in names] == list(SHAPES)
 
 
-def test_every_step_knows_who_came_last_and_the_report_names_the_straggler() -> None:
+def test_who_came_last_is_known_from_what_calls_took_and_the_report_names_the_straggler() -> None:
+    times = Times()
+    early, late = [10, 0.1, 0.5, 0.5, 0.1], [10, 0.5, 0.1, 0.1, 0.1]  # samples, compute, exposed and two calls
+    for number in range(6):
+        times.add(Step(number, samples=10, compute=0.1, communication=0.6, exposed=0.5, calls=np.array([0.5, 0.1])))
+        if number < 5:
+            times.learn(np.array([early, late, early]))
+    assert [step.last for step in times.steps] == [1] * 5 + [None]
+    report = Report.of(times, 0, 3, [])
+    assert report.limit == "straggler"
+    assert report.straggler == Straggler(1, 1.0, pytest.approx(0.4))
+    assert report.compute == pytest.approx(0.1)
+    assert report.rank_compute == pytest.approx((0.1, 0.5, 0.1))
+    assert report.overlap == pytest.approx(1 / 6)
+    assert "rank 1, which comes last" in str(report)
+
+
+def test_every_step_knows_what_all_ranks_took_and_most_know_who_came_last() -> None:
+    came = threading.Semaphore(0)
+
     def rank(comm: Communicator) -> tuple[list[int | None], str, list[int]]:
         with GradientSync(parameters(), comm, bucket_bytes=SMALL) as sync:
-            for step in range(6):
+            for step in range(8):
                 sync.begin(samples=10)
-                time.sleep(0.5 if comm.rank == 1 else 0.1)  # computes; far longer than a busy machine keeps it waiting
+                if comm.rank == 1:
+                    assert came.acquire(timeout=20)
+                    assert came.acquire(timeout=20)
+                time.sleep(0.5 if comm.rank == 1 else 0.1)  # computes
                 backward(sync, comm.rank, step)
+                if comm.rank != 1:
+                    came.release()
                 sync.wait()
             report = sync.report()
             assert report.limit == "straggler"
             assert report.straggler is not None
-            assert report.straggler.waited_for == pytest.approx(0.4, abs=0.2)
-            assert report.compute == pytest.approx(0.5 if comm.rank == 1 else 0.1, abs=0.15)
+            assert report.straggler.waited_for > 0.2
+            assert report.compute >= (0.5 if comm.rank == 1 else 0.1)
             assert 0 <= report.overlap <= 1
             return [step.last for step in sync.times.steps], str(report), sync.shares(100)
 
     for last, report, shares in on_ranks(3, rank):
-        assert last == [1] * 5 + [None]
+        assert last[-1] is None
+        assert None not in last[:-1]
+        assert last.count(1) > 4  # whoever was kept from the processor in one of them
         assert "rank 1, which comes last" in report
         assert shares[0] > 2 * shares[1] < shares[2]
         assert sum(shares) == 100

@@ -137,7 +137,7 @@ void other_arguments_are_a_mismatch() {
             const std::uint64_t fingerprint = rank == 1 ? 7 : 8;
             try {
                 executors[static_cast<std::size_t>(rank)]->run(
-                    ring_plan(rank, fingerprint), vector.request(std::chrono::milliseconds(500)), nobody);
+                    ring_plan(rank, fingerprint), vector.request(std::chrono::seconds(5)), nobody);
             } catch (const Mismatch&) {
                 ++told;
             } catch (const DeadlineExceeded&) {

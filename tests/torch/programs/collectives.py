@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 from tests.torch.programs.raised import raised
@@ -108,8 +107,9 @@ def sparse_tensors(rank: int) -> None:
 
     import torch
     import torch.distributed as dist
+    from torch.distributed.distributed_c10d import _get_default_store
 
-    size = dist.get_world_size()
+    size, store = dist.get_world_size(), _get_default_store()
     for dtype in (torch.float32, torch.bfloat16, torch.float16, torch.int64):
         rows = torch.sparse_coo_tensor([[rank, size]], torch.ones(2, 3).to(dtype), (size + 1, 3))
         dist.all_reduce(rows)
@@ -124,8 +124,9 @@ def sparse_tensors(rank: int) -> None:
         options.timeout = timedelta(seconds=0.3)
         with raised("DeadlineExceeded"):
             dist.group.WORLD.allreduce([torch.sparse_coo_tensor([[0]], [1.0], (5,))], options).wait()
+        store.set("told", "")
     else:
-        time.sleep(1)
+        store.wait(["told"], timedelta(seconds=60))  # who leaves is not late
 
 
 def float8(rank: int) -> None:
