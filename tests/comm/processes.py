@@ -17,7 +17,10 @@ from typing import Any
 from unisono.comm.rendezvous import listen
 
 KEY = "a key for the tests"
-OTHERS = ("torch_", "sem.", "psm_", "pymp-", "unisono-bench-", "token-")
+OTHERS = (
+    *("torch_", "sem.", "psm_", "pymp-", "unisono-bench-", "token-"),
+    *("sm_segment", "vader_segment", "mpich_shm", "Intel_MPI", "ompi"),
+)
 """Names in /dev/shm of what other tests and programs of this machine make at the same time."""
 
 PORTS_OF_A_WORKER = 512
