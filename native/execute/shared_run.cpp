@@ -30,6 +30,9 @@ constexpr std::size_t longest_copy = 4 * 1024 * 1024;
 /// Of a result that lies apart from the operands.
 constexpr std::size_t too_large_for_caches = 4 * 1024 * 1024;
 
+/// The same, if it is read from another process: to be streamed, it has to be copied once more.
+constexpr std::size_t too_large_to_read_at_once = 32 * 1024 * 1024;
+
 /// Bytes that are written into a stage to see how long that takes; and how long it takes at most between
 /// cores that share a cache.
 constexpr std::size_t a_try = 8 * 1024;
@@ -49,7 +52,8 @@ SharedRun::SharedRun(Neighbours& neighbours, int rank, const SharedPlan& plan, c
       out_(request.out),
       traffic_(traffic),
       gate_(neighbours, rank, plan.fingerprint, waiting),
-      streams_(in_.address != out_.address && std::max(in_.size, out_.size) >= too_large_for_caches) {
+      streams_(in_.address != out_.address && std::max(in_.size, out_.size) >= too_large_for_caches),
+      streams_what_it_reads_(streams_ && out_.size >= too_large_to_read_at_once) {
     for (const auto peer : program_.awaited()) waiting.recorder.expect(peer);
     for (const auto peer : program_.used()) waiting.recorder.only_send_to(peer);
 }
@@ -146,8 +150,10 @@ void SharedRun::combine(const SharedInstruction& combine) {
     for (const auto& each : targets)
         if (each.rank != rank_) add(traffic_.sent[index(each.rank)], bytes);
     const bool needs_no_buffer =
-        !streams_ && sources.size() == 1 && targets.size() == 1 &&
-        (all[0].pointer != nullptr || (all[1].pointer != nullptr && !all[1].is_callers));
+        sources.size() == 1 && targets.size() == 1 &&
+        (all[0].pointer != nullptr
+             ? !streams_
+             : !streams_what_it_reads_ && all[1].pointer != nullptr && !all[1].is_callers);
     const bool in_reach =
         std::ranges::all_of(all, [](const Access& each) { return each.pointer != nullptr; });
     const auto step = needs_no_buffer ? longest_copy : chunk;
@@ -169,7 +175,8 @@ void SharedRun::combine_chunk(std::span<const Access> sources, std::span<const A
     const std::byte* result = nullptr;
     if (sources.size() == 1) {
         const auto& source = sources.front();
-        if (source.pointer == nullptr && targets.size() == 1 && local != targets.end() && !streams_)
+        if (source.pointer == nullptr && targets.size() == 1 && local != targets.end() &&
+            !streams_what_it_reads_)
             return read(source, offset, {local->pointer + offset, bytes});
         result = bytes_at(source, offset, bytes, 0);
     } else {

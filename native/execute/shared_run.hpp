@@ -72,8 +72,9 @@ class SharedRun {
     Array out_;
     Traffic traffic_;
     Gate gate_;
-    bool streams_;            // results past the caches
-    std::size_t to_try_ = 0;  // bytes of an instruction that are still to be timed
+    bool streams_;                // results past the caches
+    bool streams_what_it_reads_;  // from other processes, too
+    std::size_t to_try_ = 0;      // bytes of an instruction that are still to be timed
     Clock::duration try_time_{};
     bool is_far_ = false;  // the stage is, from the cores that read it
     bool stages_input_ = false;

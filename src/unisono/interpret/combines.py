@@ -59,6 +59,7 @@ class Combining:
         self.promised = [promised(schedule, rank) for rank in range(schedule.p)]
         self.sends = [0] * schedule.p  # blocks that are copied from this rank
         self.receives = [0] * schedule.p  # and to it
+        self.keeps = [0] * schedule.p  # and from its input to its output
 
     def run(self) -> None:
         programs = [self.schedule.program(rank) for rank in range(self.schedule.p)]
@@ -74,10 +75,15 @@ class Combining:
 
     def count_copies(self, programs: list[list[tuple[Operation, ...]]]) -> None:
         for rank, rounds in enumerate(programs):
+            got: set[int] = set()
             for operation in (operation for round_ in rounds for operation in round_):
+                if isinstance(operation, Get):
+                    got.update(self.blocks(operation))
                 if isinstance(operation, Get) and operation.how == COPY:
                     self.receives[rank] += int(operation.span.count)
                     self.sends[int(operation.source)] += int(operation.span.count)
+            if not self.in_place:
+                self.keeps[rank] = len(set(np.flatnonzero(self.promised[rank]).tolist()) - got)
 
     def location(self, home: Home) -> tuple[int, int, int]:
         """What two homes have in common if writing to one changes the other."""
@@ -174,7 +180,7 @@ class Combining:
         """From one rank to another."""
         sender, receiver = source.rank, target.rank
         one_way = not self.receives[sender] and not self.sends[receiver] and source.area == Area.IN
-        more, less = self.sends[sender], self.receives[receiver]
+        more, less = self.sends[sender] + self.keeps[sender], self.receives[receiver] + self.keeps[receiver]
         if one_way and (more > less or (more == less and block % 2 == 0)):
             self.add(receiver, block, [source], target)
         else:
