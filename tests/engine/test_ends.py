@@ -25,6 +25,12 @@ PROGRAMS = {
     "failed": "engine.push(lambda: 1 / 0); time.sleep(0.05)",
     "other thread": "def work():\\n    while True: engine.push(time.time)\\n"
     "threading.Thread(target=work, daemon=True).start(); time.sleep(0.05)",
+    "waits inside for ever": "kept = []; later = engine.push_async(kept.append)\\n"
+    "engine.push(lambda: later.wait()); time.sleep(0.2)",
+    "waits inside for a variable for ever": "kept = []; A = engine.variable()\\n"
+    "engine.push_async(kept.append, mutate=[A]); engine.push(lambda: engine.wait(A)); time.sleep(0.2)",
+    "other thread waits for ever": "kept = []; later = engine.push_async(kept.append)\\n"
+    "threading.Thread(target=later.wait, daemon=True).start(); time.sleep(0.2)",
     "forgotten": "engine.push(lambda: time.sleep(0.1)); del engine",
 }
 
