@@ -21,7 +21,7 @@ bool is_cancelled(const Operation& operation) {
 Stuck::Stuck(const Moment& moment, const Waits& waits, const Awaited& awaited) : moment_(moment) {
     suspects_.reserve(moment.operations.size());
     for (const auto& [operation, engine] : moment.operations) suspect(*operation, engine, waits);
-    std::ranges::sort(suspects_, {}, [](const auto& each) { return each.operation->serial; });
+    std::ranges::sort(suspects_, {}, &Suspect::serial);
     for (const auto& [operation, waiting] : waits) awaited_.emplace(waiting.awaited.operation, nullptr);
     for (const auto& each : suspects_)
         if (const auto found = awaited_.find(each.operation); found != awaited_.end()) found->second = &each;
@@ -30,10 +30,9 @@ Stuck::Stuck(const Moment& moment, const Waits& waits, const Awaited& awaited) :
 }
 
 bool Stuck::contains(const Awaited& awaited) const {
-    if (awaited.operation == nullptr) {
-        const auto found = engines_.find(awaited.engine);
-        return found != engines_.end() && found->second > 0;
-    }
+    if (awaited.operation == nullptr)
+        return std::ranges::any_of(
+            suspects_, [&](const auto& each) { return each.is_stuck && each.engine == awaited.engine; });
     const auto found = awaited_.find(awaited.operation);
     return found != awaited_.end() && found->second != nullptr && found->second->is_stuck;
 }
@@ -44,17 +43,14 @@ void Stuck::suspect(Operation& operation, const Engine* engine, const Waits& wai
     const bool runs = operation.state.load(std::memory_order_acquire) == State::running;
     const bool is_stuck = !runs || waiting != nullptr;
     const bool has_lanes = operation.has_lanes.load(std::memory_order_relaxed);
-    suspects_.push_back({&operation, engine, waiting, is_stuck, has_lanes});
-    if (!is_stuck) return;
-    ++engines_[engine];
-    if (!has_lanes) return;
+    suspects_.push_back({operation.serial, &operation, engine, waiting, is_stuck, has_lanes});
+    if (!is_stuck || !has_lanes) return;
     for (const auto& [lane, amount] : demands(operation)) held_[lane.get()] += amount;
 }
 
 void Stuck::clear(Suspect& suspect) {
     suspect.is_stuck = false;
     has_cleared_ = true;
-    --engines_[suspect.engine];
     if (!suspect.has_lanes) return;
     for (const auto& [lane, amount] : demands(*suspect.operation)) held_[lane.get()] -= amount;
 }
@@ -76,13 +72,17 @@ void Stuck::Before::note(Mode mode) {
 void Stuck::look() {
     look_at_lanes();
     std::unordered_map<const Variable*, Before> before;
+    std::vector<std::pair<Before*, Mode>> used;
     for (auto& each : suspects_) {
         bool is_behind = false;
-        for (const auto& access : each.operation->accesses())
-            is_behind |= before[access.variable].keeps(access.mode);
+        used.clear();
+        for (const auto& access : each.operation->accesses()) {
+            used.emplace_back(&before[access.variable], access.mode);
+            is_behind |= used.back().first->keeps(access.mode);
+        }
         if (each.is_stuck && !is_kept(each, is_behind)) clear(each);
         if (!each.is_stuck) continue;
-        for (const auto& access : each.operation->accesses()) before[access.variable].note(access.mode);
+        for (const auto& [variable, mode] : used) variable->note(mode);
     }
 }
 

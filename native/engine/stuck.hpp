@@ -44,6 +44,7 @@ class Stuck {
 
   private:
     struct Suspect {
+        std::uint64_t serial;
         Operation* operation;
         const Engine* engine;
         const Waiting* waiting;  // if it waits inside
@@ -69,7 +70,6 @@ class Stuck {
     const Moment& moment_;
     std::vector<Suspect> suspects_;                                 // in the order of pushes
     std::unordered_map<const Operation*, const Suspect*> awaited_;  // by somebody
-    std::unordered_map<const Engine*, std::size_t> engines_;        // how many are stuck there
     std::unordered_map<const Lane*, std::uint64_t> held_;           // for ever
     std::unordered_map<const Lane*, const Operation*> barred_;      // whoever comes after this one
     bool has_cleared_ = false;

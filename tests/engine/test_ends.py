@@ -112,6 +112,30 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
     assert (done.returncode, done.stdout, done.stderr) == (0, "7\n", "")
 
 
+def test_a_wait_in_a_child_that_a_thread_has_forked_can_be_interrupted() -> None:
+    """That thread is the child's main one."""
+    program = """
+import signal
+def work():
+    child = os.fork()
+    if child == 0:
+        signal.signal(signal.SIGALRM, signal.default_int_handler)
+        signal.alarm(1)
+        own, kept = Engine(1), []
+        try:
+            own.push_async(kept.append).wait(30)
+        except KeyboardInterrupt:
+            os._exit(7)
+        os._exit(8)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+thread = threading.Thread(target=work)
+thread.start()
+thread.join()
+"""
+    done = run(program)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "7\n", "")
+
+
 FORKS = {
     "returns": ("", 0),
     "exits": ("if child == 0: sys.exit(3)", 3),
