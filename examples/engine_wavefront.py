@@ -62,9 +62,11 @@ def main(trace: str | None = None) -> None:
     one_after_the_other = run(unisono.SerialEngine(), serial)
     with unisono.Engine(threads=LAYERS, log=True) as engine:
         seconds = run(engine, parallel)
-        print(engine.report())
+        report = engine.report()
         if trace:
             engine.trace(trace)
+    print(report)
+    assert report.parallelism > 1, "layers that compute at once"
     assert (serial.states == parallel.states).all(), "to the last bit"
     print(f"one after the other {one_after_the_other:.3f} s, as a wave-front {seconds:.3f} s:", end=" ")
     print(f"{one_after_the_other / seconds:.2f} × faster; the best is", end=" ")

@@ -21,17 +21,22 @@ namespace {
 
 PyObject* callable_of(const Operation& operation) { return static_cast<PyObject*>(operation.subject); }
 
-/// Of the exception that is set.
-FailurePtr failure_of(Engine& engine, const Operation& operation) {
+/// The exception that is set, no more.
+nb::object take_error() {
     PyObject *kind = nullptr, *value = nullptr, *trace = nullptr;
     PyErr_Fetch(&kind, &value, &trace);
     PyErr_NormalizeException(&kind, &value, &trace);
     if (trace != nullptr) PyException_SetTraceback(value, trace);
     Py_XDECREF(kind);
     Py_XDECREF(trace);
+    return nb::steal(value);
+}
+
+/// Of the exception that is set.
+FailurePtr failure_of(Engine& engine, const Operation& operation) {
     return std::make_shared<Failure>(Failure{operation.serial, nullptr,
-                                             python_of(engine).keep(operation.serial, nb::steal(value)),
-                                             false, name_of(operation), operation.site});
+                                             python_of(engine).keep(operation.serial, take_error()), false,
+                                             name_of(operation), operation.site});
 }
 
 /// An operation has forked, and this is the child, which goes on behind the call of fork like its parent.
@@ -81,7 +86,7 @@ class AsynchronousBody final : public Body {
         PyObject* const result =
             token == nullptr ? nullptr : PyObject_CallOneArg(callable_of(operation), token);
         if (!engine.origin().is_here()) end_child(result != nullptr);
-        if (result == nullptr) fail_token(engine, token);
+        if (result == nullptr) fail_token(token);
         Py_XDECREF(result);
         Py_DECREF(static_cast<PyObject*>(std::exchange(operation.subject, nullptr)));  // and what it captures
         Py_XDECREF(token);
@@ -103,10 +108,7 @@ class AsynchronousBody final : public Body {
         engine.finish(operation, std::move(failure), true);
     }
     /// With the exception that is set.
-    static void fail_token(Engine& engine, PyObject* token) {
-        auto* const raised = nb::inst_ptr<Token>(token);
-        raised->fail(failure_of(engine, raised->operation()));
-    }
+    static void fail_token(PyObject* token) { nb::inst_ptr<Token>(token)->fail(take_error()); }
     static PyObject* make_token(Engine& engine, Operation& operation) {
         return nb::cast(new Token(engine.shared_from_this(), operation), nb::rv_policy::take_ownership)
             .release()

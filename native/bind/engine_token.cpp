@@ -66,9 +66,10 @@ bool Token::complete(nb::handle result) {
     return true;
 }
 
-bool Token::fail(FailurePtr failure) {
+/// Only the first one's error is kept: there is room for one of each operation.
+bool Token::fail(const nb::object& error, bool cancelled) {
     if (!is_first()) return false;
-    engine_->finish(*operation_, std::move(failure));
+    engine_->finish(*operation_, failure_of(*engine_, *operation_, error, cancelled));
     return true;
 }
 
@@ -96,12 +97,15 @@ void tokens(nb::module_& module) {
                 return self.complete_with(*ticket.value, outcome);
             },
             nb::arg("ticket"), nb::arg("outcome"), "When a call ends; who asks for the result calls this.")
-        .def(
-            "fail",
-            [](Token& self, const nb::object& error, bool cancelled) {
-                return self.fail(failure_of(self.engine(), self.operation(), error, cancelled));
-            },
-            nb::arg("error"), nb::arg("cancelled") = false, "The same, with an exception.");
+        .def("fail", &Token::fail, nb::arg("error"), nb::arg("cancelled") = false,
+             "The same, with an exception.");
+    module.def(
+        "report_unraisable",
+        [](nb::handle error, nb::handle about) {
+            PyErr_SetObject(error.type().ptr(), error.ptr());
+            PyErr_WriteUnraisable(about.ptr());
+        },
+        nb::arg("error"), nb::arg("about"), "By sys.unraisablehook, which Python code cannot call.");
 }
 
 }  // namespace unisono::bind

@@ -24,7 +24,7 @@ class Token {
 
     /// False if it was completed before.
     bool complete(nanobind::handle result);
-    bool fail(engine::FailurePtr failure);
+    bool fail(const nanobind::object& error, bool cancelled = false);
     /// When the call ends, without the interpreter. `outcome` is called by who asks for the result, or if the
     /// call failed, by a thread of the engine.
     bool complete_with(Ticket& ticket, nanobind::handle outcome);

@@ -56,8 +56,14 @@ class WithoutInterpreter {
     PyThreadState* state_ = nullptr;
 };
 
-/// Lets Python handle signals; without the interpreter's lock.
+/// Of this process, or of a forked child, whose main thread is the one that forked. Python handles signals
+/// there.
+inline bool is_main_thread() { return ::gettid() == ::getpid(); }
+
+/// Lets Python handle signals; without the interpreter's lock. Others than the main thread have none to
+/// handle, and may come after the end of the interpreter, when its lock is not to be had.
 inline void check_signals() {
+    if (!is_main_thread()) return;
     const nanobind::gil_scoped_acquire gil;
     if (PyErr_CheckSignals() != 0) throw nanobind::python_error();
 }

@@ -194,6 +194,19 @@ void Engine::execute(Operation& operation) {
     operation_of_this_thread = operation_before;
 }
 
+/// It takes its turn in the queues of its variables all the same. It is over at once if it had that, and
+/// waited for a lane.
+bool Engine::cancel(Operation& operation) {
+    if (!operation.cancel()) return false;
+    Turned turned;
+    if (lanes_.withdraw(operation, turned.ready)) {
+        operation.failure = cancellation(operation);
+        turned.over.push_back(&operation);
+    }
+    settle(turned, false);
+    return true;
+}
+
 void Engine::resume(Operation& operation) {
     if (closed_)
         finish(operation, cancellation(operation));

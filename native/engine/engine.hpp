@@ -71,7 +71,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
     void resume(Operation& operation);
 
     /// False if it has begun or is over.
-    bool cancel(Operation& operation) { return operation.cancel(); }
+    bool cancel(Operation& operation);
 
     /// Whoever calls `forget` for the last time has it disposed of.
     void remember(Operation& operation) { operation.references.fetch_add(1, std::memory_order_relaxed); }

@@ -39,6 +39,7 @@ void Lanes::take(Operation& operation) {
 
 bool Lanes::acquire(Operation& operation) {
     const std::lock_guard lock(mutex_);
+    if (operation.state.load(std::memory_order_acquire) == State::cancelled) return true;
     if (Lane* const lane = obstacle(operation)) {
         lane->park(operation);
         return false;
@@ -47,23 +48,36 @@ bool Lanes::acquire(Operation& operation) {
     return true;
 }
 
-/// Whoever is first in a lane lacks room in that one: who lacks it elsewhere is parked there instead.
+bool Lanes::withdraw(Operation& operation, std::vector<Operation*>& may_begin) {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [lane, amount] : demands(operation)) {
+        if (std::erase(lane->parked_, &operation) == 0) continue;
+        std::ranges::make_heap(lane->parked_, comes_later);
+        serve(*lane, may_begin);
+        return true;
+    }
+    return false;
+}
+
 void Lanes::release(Operation& operation, std::vector<Operation*>& may_begin) {
     const std::lock_guard lock(mutex_);
     for (const auto& [lane, amount] : demands(operation)) lane->used_ -= amount;
-    for (const auto& [lane, amount] : demands(operation)) {
-        while (!lane->parked_.empty()) {
-            Operation& next = *lane->parked_.front();
-            Lane* const where = obstacle(next);
-            if (where == lane.get()) break;
-            lane->unpark();
-            if (where != nullptr) {
-                where->park(next);
-                continue;
-            }
-            take(next);
-            may_begin.push_back(&next);
+    for (const auto& [lane, amount] : demands(operation)) serve(*lane, may_begin);
+}
+
+/// Whoever is first in a lane lacks room in that one: who lacks it elsewhere is parked there instead.
+void Lanes::serve(Lane& lane, std::vector<Operation*>& may_begin) {
+    while (!lane.parked_.empty()) {
+        Operation& next = *lane.parked_.front();
+        Lane* const where = obstacle(next);
+        if (where == &lane) break;
+        lane.unpark();
+        if (where != nullptr) {
+            where->park(next);
+            continue;
         }
+        take(next);
+        may_begin.push_back(&next);
     }
 }
 

@@ -36,8 +36,11 @@ class Lane {
 /// Who comes first is served first, also if it needs much and others little.
 class Lanes {
   public:
-    /// False if it is kept until there is room.
+    /// False if it is kept until there is room. One that was cancelled needs none.
     bool acquire(Operation& operation);
+
+    /// One that was cancelled waits no longer. False if it did not wait. Adds those that may begin now.
+    bool withdraw(Operation& operation, std::vector<Operation*>& may_begin);
 
     /// Adds those that may begin now.
     void release(Operation& operation, std::vector<Operation*>& may_begin);
@@ -49,6 +52,7 @@ class Lanes {
     /// Where it has to wait, because others come first or there is no room.
     static Lane* obstacle(const Operation& operation);
     static void take(Operation& operation);
+    static void serve(Lane& lane, std::vector<Operation*>& may_begin);
 
     std::mutex mutex_;
 };

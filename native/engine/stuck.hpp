@@ -3,7 +3,6 @@
 #include <map>
 #include <span>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -22,7 +21,7 @@ struct Waiting {
     Engine* engine;  // of the operation
     Awaited awaited;
 };
-using Waits = std::map<Operation*, Waiting>;
+using Waits = std::map<const Operation*, Waiting>;
 
 /// What has not ended, at one moment.
 struct Moment {
@@ -30,20 +29,28 @@ struct Moment {
     std::unordered_map<const Lane*, std::vector<Operation*>> parked;  // the next one first
 };
 
-/// Which operations never end, given that one of them does not. It is what they find before them in the
-/// queues of their variables, or in their lanes, or what they wait for inside. All that has not ended is
-/// looked at in the order of pushes, until no more is found: dependencies point backwards, so there are as
-/// many rounds as waits and lanes that point forwards.
+/// Which operations never end as things are. All that has not begun or waits inside is taken for stuck until
+/// it is seen to end if those do that are not stuck; what is left then keeps itself from moving. It is looked
+/// at in the order of pushes, until no more is seen to end: dependencies point backwards, so there are as
+/// many rounds as waits and lanes that point forwards. It would not do to begin with one and to add what
+/// cannot end without it: of two that hold a lane of width two and wait for a third, each would do if the
+/// other ended.
 class Stuck {
   public:
-    Stuck(Moment moment, const Waits& waits, Operation& self);
+    /// As far as has to be known of what is awaited.
+    Stuck(const Moment& moment, const Waits& waits, const Awaited& awaited);
 
-    bool contains(const Awaited& awaited) const {
-        return awaited.operation != nullptr ? stuck_.contains(awaited.operation)
-                                            : engines_.contains(awaited.engine);
-    }
+    bool contains(const Awaited& awaited) const;
 
   private:
+    struct Suspect {
+        std::uint64_t serial;
+        Operation* operation;
+        const Engine* engine;
+        const Waiting* waiting;  // if it waits inside
+        bool is_stuck;
+        bool has_lanes;  // as of when it was first seen: it may let go of them meanwhile
+    };
     struct Before {
         bool reads = false, mutates = false, accumulates = false, accumulates_now = false;
         Mode last = Mode::mutate;
@@ -52,20 +59,20 @@ class Stuck {
         void note(Mode mode);
     };
 
+    void suspect(Operation& operation, const Engine* engine, const Waits& waits);
+    void clear(Suspect& suspect);
     void look();
     void look_at_lanes();
-    bool waits_for_one(Operation& operation) const;
+    bool is_kept(const Suspect& suspect, bool by_a_variable) const;
     bool lacks_a_lane(const Operation& operation) const;
     bool is_full(const Demand& demand) const;
-    void add(Operation& operation, const Engine* engine);
 
-    Moment moment_;
-    const Waits& waits_;
-    std::unordered_set<Operation*> stuck_;
-    std::unordered_set<const Engine*> engines_;                 // that have such
-    std::unordered_map<const Lane*, std::uint64_t> held_;       // for ever
-    std::unordered_map<const Lane*, const Operation*> barred_;  // whoever comes after this one
-    bool found_ = false;
+    const Moment& moment_;
+    std::vector<Suspect> suspects_;                                 // in the order of pushes
+    std::unordered_map<const Operation*, const Suspect*> awaited_;  // by somebody
+    std::unordered_map<const Lane*, std::uint64_t> held_;           // for ever
+    std::unordered_map<const Lane*, const Operation*> barred_;      // whoever comes after this one
+    bool has_cleared_ = false;
 };
 
 }  // namespace unisono::engine

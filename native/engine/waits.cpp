@@ -46,12 +46,7 @@ class Engine::Inside {
     Inside(Engine& engine, Operation& self, Awaited awaited) : self_(self), awaited_(awaited) {
         const std::lock_guard lock(all_.mutex);
         all_.waits[&self] = {&engine, awaited};
-        try {
-            require_an_end();
-        } catch (...) {
-            all_.waits.erase(&self);
-            throw;
-        }
+        require_an_end();
     }
     Inside(const Inside&) = delete;
     Inside& operator=(const Inside&) = delete;
@@ -71,9 +66,29 @@ class Engine::Inside {
     }
 
   private:
+    /// Who is told waits no longer: what waited for that need not be told.
+    void require_an_end() {
+        try {
+            if (!is_sure_to_end(awaited_.operation) && never_ends())
+                throw NeverEnds("it would wait for itself: what it waits for cannot end before it does");
+        } catch (...) {
+            all_.waits.erase(&self_);
+            throw;
+        }
+    }
+
+    /// It needs a thread at most. Most of what is awaited is so, and the others need not be looked at.
+    bool is_sure_to_end(const Operation* operation) const {
+        if (operation == nullptr) return false;
+        const auto state = operation->state.load(std::memory_order_acquire);
+        if (state == State::running) return !all_.waits.contains(operation);
+        return operation->is_over() || (operation->missing.load(std::memory_order_acquire) == 0 &&
+                                        (operation->demand_count == 0 || operation->has_lanes));
+    }
+
     /// An operation that ends meanwhile was not stuck, and what is stuck cannot end: so what is found is
     /// true. Who holds the lock of one engine does not ask for that of another, except here, one at a time.
-    void require_an_end() {
+    bool never_ends() const {
         std::set<Engine*> engines;
         for (const auto& [operation, waiting] : all_.waits)
             engines.insert({waiting.engine, waiting.awaited.engine});
@@ -83,8 +98,7 @@ class Engine::Inside {
             locks.emplace_back(engine->pushing_);
             engine->add_to(moment);
         }
-        if (Stuck(std::move(moment), all_.waits, self_).contains(awaited_))
-            throw NeverEnds("it would wait for itself: what it waits for cannot end before it does");
+        return Stuck(moment, all_.waits, awaited_).contains(awaited_);
     }
 
     WaitsInside& all_ = waits_inside();

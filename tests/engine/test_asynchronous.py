@@ -2,6 +2,7 @@
 
 import asyncio
 import concurrent.futures
+import sys
 import threading
 import time
 from concurrent.futures import CancelledError, ThreadPoolExecutor
@@ -130,3 +131,33 @@ def test_an_exception_that_drops_a_completion_is_not_replaced(engine: Any) -> No
 
 def test_an_operation_may_be_said_not_to_be_asynchronous(engine: Any) -> None:
     assert engine.push(lambda: 1, asynchronous=False).wait(20) == 1
+
+
+def test_what_start_raises_after_the_completion_is_reported(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[Any] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda args: told.append((args.exc_value, args.object)))
+
+    def start(done: Any) -> None:
+        done(1)
+        fail("too late")()
+
+    operation = engine.push_async(start, name="mine")
+    assert operation.wait(20) == 1
+    while not told:
+        time.sleep(0.001)
+    [(error, about)] = told
+    assert str(error) == "too late"
+    assert f"operation mine, pushed at {operation.where}" == about
+
+
+def test_a_second_failure_does_not_replace_the_first(engine: Any) -> None:
+    kept: list[Any] = []
+    operation = engine.push_async(kept.append)
+    while not kept:
+        time.sleep(0.001)
+    kept[0](error=ValueError("first"))
+    with pytest.raises(UnisonoError, match="a second time"):
+        kept[0](error=ValueError("second"))
+    engine.push(lambda: None).wait(20)
+    with pytest.raises(ValueError, match="first"):
+        operation.wait(20)

@@ -152,6 +152,23 @@ def test_communicators_progress_independently_in_any_order() -> None:
         assert both.run(lambda comm: rank(pairs[comm.rank])) == [[1024.0, 1024.0]] * 2
 
 
+def test_duplicates_of_a_communicator_are_called_in_any_order() -> None:
+    def job() -> tuple[float, float]:
+        x, y = np.ones(100_000), np.ones(100_000)
+        with unisono.init(deadline=60) as comm, Engine(1) as engine, comm.duplicate() as other:
+            pushes = [
+                lambda: comm.allreduce_async(x, out=x, engine=engine, mutate=[engine.tag(x, "x")]),
+                lambda: other.allreduce_async(y, out=y, engine=engine, mutate=[engine.tag(y, "y")]),
+            ]
+            for _ in range(6):
+                for push in pushes if comm.rank == 0 else pushes[::-1]:
+                    push()
+            engine.wait(deadline=60)
+        return float(x[0]), float(y[-1])
+
+    assert unisono.launch(job, 2, timeout=120) == [(64.0, 64.0)] * 2
+
+
 def test_a_wrong_argument_is_raised_with_the_line_of_the_push() -> None:
     with World(1) as world, Engine(1) as engine:
         operation = world.ranks[0].allreduce_async(np.ones(3), "mean", engine=engine)

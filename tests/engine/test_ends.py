@@ -25,6 +25,12 @@ PROGRAMS = {
     "failed": "engine.push(lambda: 1 / 0); time.sleep(0.05)",
     "other thread": "def work():\\n    while True: engine.push(time.time)\\n"
     "threading.Thread(target=work, daemon=True).start(); time.sleep(0.05)",
+    "waits inside for ever": "kept = []; later = engine.push_async(kept.append)\\n"
+    "engine.push(lambda: later.wait()); time.sleep(0.2)",
+    "waits inside for a variable for ever": "kept = []; A = engine.variable()\\n"
+    "engine.push_async(kept.append, mutate=[A]); engine.push(lambda: engine.wait(A)); time.sleep(0.2)",
+    "other thread waits for ever": "kept = []; later = engine.push_async(kept.append)\\n"
+    "threading.Thread(target=later.wait, daemon=True).start(); time.sleep(0.2)",
     "forgotten": "engine.push(lambda: time.sleep(0.1)); del engine",
 }
 
@@ -103,6 +109,30 @@ if child == 0:
     with Engine(2) as own:
         sys.exit(own.push(lambda: 7).wait())
 print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    done = run(program)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "7\n", "")
+
+
+def test_a_wait_in_a_child_that_a_thread_has_forked_can_be_interrupted() -> None:
+    """That thread is the child's main one."""
+    program = """
+import signal
+def work():
+    child = os.fork()
+    if child == 0:
+        signal.signal(signal.SIGALRM, signal.default_int_handler)
+        signal.alarm(1)
+        own, kept = Engine(1), []
+        try:
+            own.push_async(kept.append).wait(30)
+        except KeyboardInterrupt:
+            os._exit(7)
+        os._exit(8)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+thread = threading.Thread(target=work)
+thread.start()
+thread.join()
 """
     done = run(program)
     assert (done.returncode, done.stdout, done.stderr) == (0, "7\n", "")

@@ -107,6 +107,19 @@ def test_what_is_cancelled_does_not_run_nor_what_depends_on_it(parallel: Engine)
     assert "cancelled" in repr(second)
 
 
+def test_what_is_cancelled_does_not_wait_for_a_lane(parallel: Engine) -> None:
+    lane, gate = parallel.lane("memory", bytes=100), Gate()
+    parallel.push(gate, lane=lane, bytes=50)
+    assert gate.entered.wait(20)
+    large = parallel.push(lambda: None, lane=lane, bytes=60)
+    small = parallel.push(lambda: "ran", lane=lane, bytes=50)
+    assert large.cancel()
+    with pytest.raises(CancelledError):
+        large.wait(20)
+    assert small.wait(20) == "ran", "which was behind it"
+    gate.open()
+
+
 def test_the_serial_engine_cancels_what_waits() -> None:
     engine, kept, ran = SerialEngine(), [], []
     A = engine.variable("A")

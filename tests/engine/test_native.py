@@ -1,5 +1,6 @@
 """Operations that need no interpreter."""
 
+import ctypes
 import gc
 import time
 import weakref
@@ -46,3 +47,24 @@ def test_a_native_operation_keeps_its_arrays_until_it_has_run(parallel: Engine) 
     while kept() is not None and time.monotonic() < deadline:
         time.sleep(0.001)
     assert kept() is None, "nobody has to push or wait for it to be let go of"
+
+
+def test_native_operations_run_while_a_python_operation_holds_the_interpreter() -> None:
+    sleep = ctypes.PyDLL(None).usleep  # which does not let go of it
+    x, y = np.arange(1024.0), np.zeros(1024)
+
+    with Engine(2, log=True) as engine:
+
+        def hold() -> list[tuple[int, int]]:
+            Y, held = engine.tag(y), []
+            copies = [engine.push(copy(x, out=y), mutate=[Y], name="copy") for _ in range(3)]
+            while not copies[-1].done() and len(held) < 200:
+                began = time.monotonic_ns()
+                sleep(100_000)
+                held.append((began, time.monotonic_ns()))
+            return held
+
+        held = engine.push(hold, name="hold").wait(60)
+        copies = [each for each in engine.history() if each.name == "copy"]
+    assert (x == y).all()
+    assert any(began <= each.begun <= each.ended <= ended for each in copies for began, ended in held)

@@ -1,7 +1,10 @@
 """Random programs leave behind on every engine what they leave behind on the serial one."""
 
 import secrets
+import subprocess
+import sys
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from tests.engine.programs import Elsewhere, Program, Run, check_history, random_program
@@ -37,12 +40,30 @@ def compare(program: Program) -> None:
 @pytest.mark.parametrize("shard", range(SHARDS))
 def test_random_programs_equal_serial_execution(shard: int, soak: bool) -> None:
     first = secrets.randbits(32) if soak else 1 + shard * SAMPLE
-    for seed in range(first, first + (SOAK if soak else SAMPLE) // SHARDS):
+    seeds = range(first, first + (SOAK if soak else SAMPLE) // SHARDS)
+    print(f"seeds {seeds[0]} to {seeds[-1]}", flush=True)
+    for seed in seeds:
         try:
             compare(random_program(seed))
         except BaseException:
             print(f"seed {seed}")
             raise
+
+
+INNER_WAITS = Path(__file__).with_name("inner_waits.py")
+INNER_SAMPLE, INNER_SOAK = 150, 10_000
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("kind", ["Engine", "SerialEngine"])
+def test_waits_inside_of_random_operations_end_or_are_refused(kind: str, soak: bool) -> None:
+    first, count = (secrets.randbits(32), INNER_SOAK) if soak else (1, INNER_SAMPLE)
+    print(f"seeds {first} to {first + count - 1}", flush=True)
+    done = subprocess.run(
+        [sys.executable, INNER_WAITS, kind, str(first), str(count)],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=3600 if soak else 240,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-20_000:]
 
 
 def test_the_history_checker_sees_an_overlap_and_a_wrong_order() -> None:

@@ -101,6 +101,18 @@ def test_a_wait_inside_for_one_behind_another_that_never_fits_has_an_end(engine:
     assert answer == "ran" or answer.startswith("operation outer waits for operation small: it would wait for itself")
 
 
+@pytest.mark.parametrize(("room", "options"), [({"width": 2}, {}), ({"bytes": 100}, {"bytes": 50})])
+def test_who_shares_a_lane_and_waits_for_one_more_that_needs_it_is_told(engine: Any, room: Any, options: Any) -> None:
+    lane = engine.lane("shared", **room)
+
+    def inner() -> Any:
+        return engine.push(lambda: None, lane=lane, name="third", **options).wait()
+
+    outer = engine.push(lambda: engine.push(inner, lane=lane, name="inner", **options).wait(), lane=lane, **options)
+    with pytest.raises(ConfigError, match=r"waits for operation (inner|third): it would wait for itself"):
+        outer.wait(20)
+
+
 @pytest.mark.parametrize("kind", [Engine, SerialEngine])
 def test_a_wait_inside_for_another_engine_lends_its_place_to_others(kind: Any) -> None:
     with kind(1) as one, kind(1) as other:

@@ -7,6 +7,7 @@ import concurrent.futures
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from .._native import report_unraisable
 from ..errors import ConfigError, UnisonoError
 
 Future = concurrent.futures.Future[Any] | asyncio.Future[Any]
@@ -57,8 +58,16 @@ def is_future(value: Any) -> bool:
 
 
 def begin(start: Callable[[Completion], Any], place: str, token: Token) -> None:
-    """Start an asynchronous operation; a future that it returns completes it."""
+    """Start an asynchronous operation; a future that it returns completes it. What start raises is the operation's, or
+    if that is through already, nobody's who waits."""
     done = Completion(token, place)
-    result = start(done)
+    try:
+        result = start(done)
+    except KeyboardInterrupt:  # is for the thread, too
+        raise
+    except BaseException as error:
+        if not token.fail(error):
+            report_unraisable(error, place)
+        return
     if is_future(result):
         done.when(result)
