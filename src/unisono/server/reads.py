@@ -62,12 +62,12 @@ class Reads:
 
     def summary(self, table: str, consistency: str) -> str:
         """``max observed 2 ≤ 3 over 400 reads``, with the histogram and whom the worker waited for."""
-        bound = "" if self.bound is None else f" ≤ {self.bound}"
-        lines = [f"table '{table}', {consistency}, worker {self.worker}: "]
+        whose = f"table '{table}', {consistency}, worker {self.worker}"
         if self.bound is None:
-            lines[0] += f"{self.count} reads, without a bound"
-            return lines[0]
-        lines[0] += f"max observed {self.worst}{bound} over {self.count} reads, {self.cached} of them served here"
+            lines = [f"{whose}: max observed {self.worst}, without a bound, over {self.count} reads"]
+        else:
+            served = f"{self.cached} of them served here"
+            lines = [f"{whose}: max observed {self.worst} ≤ {self.bound} over {self.count} reads, {served}"]
         total = max(1, self.count)
         for staleness, count in sorted(self.staleness.items()):
             lines.append(f"  {staleness:>3} clocks old {count:>9} reads {'█' * round(40 * count / total)}")
