@@ -13,6 +13,7 @@ from tests.server.rule import Broken, Clipped
 
 from unisono.errors import ConfigError, MismatchError, PeerLost, UnisonoError
 from unisono.server import ParameterServers, asynchronous, bsp, connect, essp, ssp
+from unisono.server.reads import Reads
 
 F = np.float32
 
@@ -257,6 +258,17 @@ def test_reads_of_an_asynchronous_table_know_their_staleness(servers: ParameterS
     assert first == "table 'w', asynchronous, worker 0: max observed 0, without a bound, over 5 reads"
     assert len(others) == 1
     assert "0 clocks old         5 reads" in others[0]
+
+
+def test_the_histogram_of_many_ages_has_few_lines() -> None:
+    reads = Reads(0, None)
+    for staleness in range(100):
+        reads.note((staleness, 0, -1, 0, 0, 0, 1))
+    first, *lines = reads.summary("w", "asynchronous").splitlines()
+    assert "max observed 99" in first
+    assert len(lines) == 20
+    assert lines[0].startswith("  0-4 clocks old         5 reads ██")
+    assert lines[-1].startswith("  95-99 clocks old         5 reads ██")
 
 
 def test_names_of_tables_are_any_texts(servers: ParameterServers) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import NamedTuple
 
+MOST_LINES = 20  # of a histogram
+
 
 class Read(NamedTuple):
     """One read."""
@@ -68,9 +70,19 @@ class Reads:
         else:
             served = f"{self.cached} of them served here"
             lines = [f"{whose}: max observed {self.worst} ≤ {self.bound} over {self.count} reads, {served}"]
-        total = max(1, self.count)
-        for staleness, count in sorted(self.staleness.items()):
-            lines.append(f"  {staleness:>3} clocks old {count:>9} reads {'█' * round(40 * count / total)}")
+        lines += self._histogram()
         for other, time in self.waited.most_common():
             lines.append(f"  waited {time * 1e-9:.3f} s for worker {other}")
         return "\n".join(lines)
+
+    def _histogram(self) -> list[str]:
+        width = self.worst // MOST_LINES + 1  # of a line, in clocks
+        counts: Counter[int] = Counter()
+        for staleness, count in self.staleness.items():
+            counts[staleness // width] += count
+        lines = []
+        for number, count in sorted(counts.items()):
+            first = number * width
+            age = f"{first}" if width == 1 else f"{first}-{first + width - 1}"
+            lines.append(f"  {age:>3} clocks old {count:>9} reads {'█' * round(40 * count / self.count)}")
+        return lines
