@@ -16,6 +16,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples" / "server"
         ("logistic.py", [], "scikit-learn's optimum"),
         ("factorise.py", ["--clocks", 200], "the floor"),
         ("regret.py", ["--clocks", 100], "s = 5: mean regret"),
+        ("topics.py", ["--documents", 40], "log-likelihood"),
     ],
 )
 def test_a_workload_reaches_what_it_has_to(script: str, arguments: list[object], says: str) -> None:
