@@ -13,9 +13,10 @@ class Pace:
     def __init__(
         self, rank: int, size: int, *, seconds: float, slower: int = 4, permanent: bool = False, seed: int = 0
     ):
-        self._rank, self._seconds, self._slower = rank, seconds, slower
+        self._rank, self._usual = rank, seconds
+        self.slow = slower * seconds
         drawn = np.random.default_rng(seed).integers(0, size, 100_000)
-        self._slow = np.full_like(drawn, size - 1) if permanent else drawn
+        self._straggler = np.full_like(drawn, size - 1) if permanent else drawn
 
     def compute(self, clock: int) -> None:
-        time.sleep(self._seconds * (self._slower if self._slow[clock] == self._rank else 1))
+        time.sleep(self.slow if self._straggler[clock] == self._rank else self._usual)

@@ -1,6 +1,5 @@
 """Latent Dirichlet allocation by collapsed Gibbs sampling, on the Reuters texts that PyPI's `lda` brings along.
 
-    pip install lda
     unisono run -n 4 --servers 2 examples/server/topics.py
 
 Workers sample the topics of their own documents' words; the counts of words in topics are a sparse table that all add
@@ -91,7 +90,9 @@ def train(servers: ParameterServers, counts: np.ndarray, clocks: int) -> float:
     part.push(np.array([log_likelihood(np.zeros((1, TOPICS), np.int64), sampler.of_documents), 0]))
     part.clock()
     documents = part.pull()[0]
-    words = table.pull(everything, info=True)[0]
+    words, read = table.pull(everything, info=True)
+    while read.staleness:  # all have ended their last clocks, of which a shard hears a little later
+        words, read = table.pull(everything, info=True)
     assert words.sum() == counts.sum()
     return documents + log_likelihood(words, np.zeros((1, TOPICS), np.int64))
 

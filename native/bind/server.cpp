@@ -141,6 +141,8 @@ void server(nb::module_& module) {
                 self.adopt_coordinator(Fd(socket), thread);
             },
             nb::arg("socket"), nb::arg("thread"), "Another server: takes a socket to the first one.")
+        .def("give_up", &Server::give_up, nb::arg("worker"),
+             "The first server: this worker will not come, and is not waited for unless it has joined.")
         .def(
             "close",
             [](Server& self) {

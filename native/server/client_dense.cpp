@@ -94,7 +94,8 @@ void ClientDense::send(Kind kind, const OperationPtr& operation, Bytes values, s
         if (!out.empty()) {
             std::byte* to = out.data() + at * spec_.value_bytes();
             if (spec_.wire == spec_.dtype) request.target = {to, count * spec_.value_bytes()};
-            request.arrived = [this, to, operation](const Header& reply, Bytes payload) {
+            request.arrived = [this, to, asked_at = clock_, operation](const Header& reply, Bytes payload) {
+                note(*operation, reply.clock, asked_at);
                 if (payload.data() != to) convert(spec_.wire, payload.data(), spec_.dtype, to, reply.count);
             };
         }

@@ -59,7 +59,6 @@ OperationPtr ClientTable::prepare() {
 OperationPtr ClientTable::commit() {
     const std::lock_guard lock(client_.mutex());
     auto operation = std::make_shared<Operation>();
-    if (!spec_.clocked()) return operation;
     Header request = head(Kind::commit);
     request.clock = clock_ + 1;
     client_.issue(0, {request, {}, {}, operation, {}, {}});

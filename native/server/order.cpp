@@ -17,9 +17,7 @@ void Shard::greet(Session& session, const Header& head) {
     }
     const auto* member = store_.member(head.worker);
     if (member && member->incarnation == head.incarnation) return welcome(session, head);
-    std::size_t peers = 0;
-    for (const Session& other : sessions_) peers += other.role == Role::peer;
-    if (!coordinates() || peers + 1 < options_.shards) return park(session, head, {});
+    if (!coordinates() || misses_shards()) return park(session, head, {});
     if (member && member->incarnation != 0) {
         if (!broken_.contains(head.worker)) {
             refuse(session, {},
@@ -36,6 +34,12 @@ void Shard::greet(Session& session, const Header& head) {
     order.incarnation = head.incarnation;
     publish(order);
     welcome(session, head);
+}
+
+/// Whoever joins or ends now would do so on those that are here.
+bool Shard::misses_shards() const {
+    const auto is_peer = [](const Session& session) { return session.role == Role::peer; };
+    return std::ranges::count_if(sessions_, is_peer) + 1 < options_.shards;
 }
 
 void Shard::welcome(Session& session, const Header& head) {
@@ -87,7 +91,8 @@ void Shard::follow(const Header& head, Bytes payload) {
         case Kind::ended:
             fenced_.insert(head.incarnation);
             for (Session& session : sessions_)
-                if (session.role == Role::worker && session.incarnation == head.incarnation && !coordinates())
+                if (session.role == Role::worker && session.incarnation == head.incarnation &&
+                    head.incarnation != 0 && !coordinates())
                     drop(session);
             store_.ended(head.worker);
             for (const auto number : store_.abandon_all(head.worker)) forget_readers(number);
@@ -132,6 +137,18 @@ void Shard::end_the_broken() {
         const auto [worker, since] = *at++;
         if (now >= since + options_.grace) end_worker(worker);
     }
+}
+
+void Shard::end_the_absent() {
+    if (misses_shards()) return;  // when the last of them is here, the bell rings again
+    std::vector<std::uint32_t> absent;
+    {
+        const std::lock_guard lock(mutex_);
+        absent.swap(absent_);
+    }
+    for (const std::uint32_t worker : absent)
+        if (const auto* member = store_.member(worker); member && member->incarnation == 0)
+            end_worker(worker);
 }
 
 // Eager pushes: who has pulled a row gets it again whenever the slowest clock has moved.

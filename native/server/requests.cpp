@@ -159,7 +159,7 @@ void Shard::answer(Session& session, const Header& head, Bytes payload, std::uin
     reply.worker = by;
     reply.incarnation = waited;
     reply.sequence = head.sequence;
-    reply.clock = table.slowest();
+    reply.clock = table.complete_for(head.worker, head.clock);
     reply.first = head.first;
     reply.count = head.count;
     if (table.spec.consistency == Consistency::essp) subscribe(session, head, payload);

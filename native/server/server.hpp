@@ -24,6 +24,8 @@ class Server {
     /// The first server gets a connection from each shard of the others.
     void adopt_peer(Fd socket, std::uint32_t shard);
     void adopt_coordinator(Fd socket, std::uint32_t thread);
+    /// The first server: the worker will not come, and is not waited for unless it has joined.
+    void give_up(std::uint32_t worker) { shards_.front()->give_up(worker); }
 
     void close();
     /// Workers that have joined and have not ended, as the first server knows.

@@ -47,6 +47,14 @@ void Shard::adopt(Connection connection, Role role, std::uint32_t number) {
     ::eventfd_write(bell_.number(), 1);
 }
 
+void Shard::give_up(std::uint32_t worker) {
+    {
+        const std::lock_guard lock(mutex_);
+        absent_.push_back(worker);
+    }
+    ::eventfd_write(bell_.number(), 1);
+}
+
 void Shard::begin_to_close() {
     closing_ = true;
     if (bell_.valid()) ::eventfd_write(bell_.number(), 1);
@@ -135,6 +143,7 @@ void Shard::answer_bell() {
     ::eventfd_read(bell_.number(), &rings);
     for (const auto& [number, trouble] : writer_.take_results()) tell_marked(number, trouble);
     take_arrivals();
+    end_the_absent();
 }
 
 }  // namespace unisono::server

@@ -49,6 +49,8 @@ class Shard {
 
     /// An authenticated connection: of a worker, of another shard to the coordinator, or to the coordinator.
     void adopt(Connection connection, Role role, std::uint32_t number);
+    /// A worker will not come: nobody waits for it, unless it has joined. The coordinator's, from any thread.
+    void give_up(std::uint32_t worker);
     /// Says goodbye to the other shards, and ends the thread.
     void begin_to_close();
     void close();
@@ -140,8 +142,10 @@ class Shard {
     void publish(const Header& head, Bytes payload = {});
     void tell_peers(const Header& head, Bytes payload);
     void follow(const Header& head, Bytes payload);
+    bool misses_shards() const;
     void end_worker(std::uint32_t worker);
     void end_the_broken();
+    void end_the_absent();
 
     // snapshots
     void mark(Session& session, const Header& head, Bytes payload);
@@ -163,7 +167,8 @@ class Shard {
     Fd epoll_;
     Fd bell_;
     std::mutex mutex_;
-    std::vector<Arrival> arrivals_;  // under the mutex
+    std::vector<Arrival> arrivals_;      // under the mutex
+    std::vector<std::uint32_t> absent_;  // under the mutex: workers that will not come
     std::atomic<bool> closing_ = false;
     std::atomic<std::uint32_t> present_ = 0;
     std::list<Session> sessions_;

@@ -1,3 +1,4 @@
+#include <iomanip>
 #include <sstream>
 
 #include "server/shard.hpp"
@@ -8,10 +9,14 @@ namespace {
 
 std::string in_quotes(const std::string& text) {
     std::ostringstream out;
-    out << '"';
+    out << '"' << std::hex << std::setfill('0');
     for (const char c : text) {
+        if (static_cast<unsigned char>(c) < 32) {
+            out << "\\u" << std::setw(4) << static_cast<int>(c);
+            continue;
+        }
         if (c == '"' || c == '\\') out << '\\';
-        out << (static_cast<unsigned char>(c) < 32 ? ' ' : c);
+        out << c;
     }
     out << '"';
     return out.str();

@@ -64,6 +64,13 @@ bool Table::may_read(std::uint32_t worker, std::uint64_t clock) const {
     return own && *own >= clock && slowest_ + spec.bound >= clock;
 }
 
+std::uint64_t Table::complete_for(std::uint32_t worker, std::uint64_t clock) const {
+    if (spec.clocked()) return slowest_;
+    for (const auto& [other, theirs] : clocks_)
+        if (other != worker) clock = std::min(clock, theirs);
+    return clock;
+}
+
 std::optional<std::uint64_t> Table::clock_of(std::uint32_t worker) const {
     const auto found = clocks_.find(worker);
     return found == clocks_.end() ? std::nullopt : std::optional(found->second);

@@ -40,14 +40,20 @@ class Table {
 
     bool may_read(std::uint32_t worker, std::uint64_t clock) const;
     /// May the worker, which is at this clock, commit the next? Else what is held would grow without end.
-    bool may_commit(std::uint64_t clock) const { return slowest_ + spec.bound >= clock; }
+    bool may_commit(std::uint64_t clock) const { return !spec.clocked() || slowest_ + spec.bound >= clock; }
 
     std::uint64_t slowest() const { return slowest_; }
+    /// Up to which clock a read of this worker, at its clock, has everybody's updates. An asynchronous table
+    /// has those that were acknowledged to the reader itself, whether this shard has heard of its clocks or
+    /// not.
+    std::uint64_t complete_for(std::uint32_t worker, std::uint64_t clock) const;
     const std::map<std::uint32_t, std::uint64_t>& clocks() const { return clocks_; }
     /// Those that have ended, and the clocks that they had committed.
     const std::map<std::uint32_t, std::uint64_t>& departed() const { return departed_; }
     /// How many of a worker's clocks are in the values.
-    std::uint64_t applied(std::uint64_t clock) const { return std::min(clock, slowest_ + spec.bound); }
+    std::uint64_t applied(std::uint64_t clock) const {
+        return spec.clocked() ? std::min(clock, slowest_ + spec.bound) : clock;
+    }
     std::optional<std::uint64_t> clock_of(std::uint32_t worker) const;
 
     std::size_t memory() const;

@@ -7,7 +7,7 @@ import numpy as np
 from unisono.server import bsp, connect
 
 CLOCKS, SHAPE, WIDTH, ROWS = 6, (700, 130), 3, 50
-UPDATES = {"add": {}, "sgd": {"lr": 0.1}, "momentum": {"lr": 0.1}, "adam": {"lr": 0.01}}
+UPDATES = {"add": {}, "sgd": {"lr": 0.1}, "momentum": {"lr": 0.1}, "adagrad": {"lr": 0.1}, "adam": {"lr": 0.01}}
 
 
 def gradient(rank: int, clock: int, part: int) -> np.ndarray:

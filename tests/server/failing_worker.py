@@ -77,7 +77,7 @@ def kill_server(servers: ParameterServers, which: str) -> None:
 
 def deadline(servers: ParameterServers, _: str) -> None:
     """Rank 1 does not come to its clock."""
-    table = servers.table("slow one", SHAPE, consistency=bsp)
+    table = servers.table("it's slow", SHAPE, consistency=bsp)
     table.clock()
     table.pull()
     if servers.rank == 1:
@@ -91,7 +91,7 @@ def deadline(servers: ParameterServers, _: str) -> None:
     tell(servers, "clock")
     wait_until_told("clock", 0, 2)
     out = np.zeros(SHAPE, np.float32)
-    says = "waited 0.5 s in pull of table 'slow one'; the slowest: worker 1 at clock 1"
+    says = "waited 0.5 s in pull of table 'it's slow'; the slowest: worker 1 at clock 1"
     with raises(DeadlineExceeded, match=says):
         table.pull(out, deadline=0.5)
     tell(servers, "late")
@@ -123,7 +123,80 @@ def stopped(servers: ParameterServers, _: str) -> None:
     clocked.clock()
     assert (clocked.pull() == 1).all()
     assert (table.pull() == 1).all()
+    first = server_pids()[0]
+    os.kill(first, signal.SIGSTOP)
+    try:
+        with raises(DeadlineExceeded, match=r"waited 0.3 s in status; server 0 does not answer$"):
+            servers.status(deadline=0.3)
+    finally:
+        os.kill(first, signal.SIGCONT)
+    servers.status()
     print("named", flush=True)
+
+
+def late(servers: ParameterServers, _: str) -> None:
+    """A server that answers again by the time that it is asked why was awaited all the same."""
+    table = servers.table("w", SHAPE, consistency=asynchronous)
+    pid = server_pids()[1]
+    waiting = servers._waiting
+    explain = waiting._awaited
+
+    class Awaited:
+        """It goes on once it is known to be late."""
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(servers._worker, name)
+
+        def awaited(self, asked: object) -> list[int]:
+            shards = servers._worker.awaited(asked)
+            os.kill(pid, signal.SIGCONT)
+            return shards
+
+    def explain_later(asked: object, what: str) -> str:
+        waiting._worker = Awaited()
+        return explain(asked, what)
+
+    waiting._awaited = explain_later
+    os.kill(pid, signal.SIGSTOP)
+    with raises(DeadlineExceeded, match=r"in pull of table 'w'; .*server 1 was late$"):
+        table.pull(deadline=0.3)
+    print("named", flush=True)
+
+
+def behind(servers: ParameterServers, _: str) -> None:
+    """An asynchronous table says by how much the slowest is behind; the reader has all of its own."""
+    table = servers.table("w", SHAPE, dtype=np.int64, consistency=asynchronous)
+    meet = servers.counters("meet")
+
+    def meet_all() -> None:
+        meet.clock()
+        meet.pull()
+
+    def advance(clocks: int) -> None:
+        for _ in range(clocks):
+            table.push(np.ones(SHAPE))
+            table.clock()
+
+    if servers.rank == 0:
+        advance(4)
+        read = table.pull(info=True)[1]
+        assert (read.clock, read.staleness, read.missing, read.extra) == (4, 4, 4 * (servers.size - 1), 0), read
+    meet_all()
+    if servers.rank:
+        advance(6)
+    meet_all()
+    if servers.rank == 0:
+        values, read = table.pull(info=True)
+        assert (values == 4 + 6 * (servers.size - 1)).all()
+        until = time.monotonic() + 30
+        while read.staleness or read.extra < 2 * (servers.size - 1):  # shards hear of clocks a little later
+            assert time.monotonic() < until, read
+            read = table.pull(info=True)[1]
+        assert (read.clock, read.missing, read.extra) == (4, 0, 2 * (servers.size - 1)), read
+        assert table.reads.worst == 4
+        assert "max observed 4, without a bound" in table.report()
+        print("known", flush=True)
+    meet_all()
 
 
 def waits_again(servers: ParameterServers, _: str) -> None:

@@ -1,21 +1,48 @@
 """Reads under adversarial delays: every worker writes what it read, and what it was told about it.
 
 A worker adds 1 to its own element in every clock: what a read shows is how many clocks of whom are in it. Its
-connections may break meanwhile, and some rows are read now and then only.
+connections may break meanwhile, some rows are read now and then only, and servers stand still for a while.
 """
 
 import json
+import os
+import signal
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from threading import Event, Thread
 
 import numpy as np
-from failing_worker import break_connections
+from failing_worker import break_connections, server_pids
 
 from unisono.server import connect, essp, ssp
 
+
+@contextmanager
+def stopping_servers(seed: int) -> Iterator[None]:
+    """One at a time, again and again."""
+    over, random, pids = Event(), np.random.default_rng(seed), server_pids()
+
+    def stop() -> None:
+        while not over.wait(random.exponential(0.03)):
+            pid = int(random.choice(pids))
+            os.kill(pid, signal.SIGSTOP)
+            over.wait(random.uniform(0.005, 0.05))
+            os.kill(pid, signal.SIGCONT)
+
+    thread = Thread(target=stop)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
 if __name__ == "__main__":
     directory, kind, bound, seed, clocks, breaks = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:])
-    with connect(deadline=60) as servers:
+    with connect(deadline=60) as servers, stopping_servers(seed) if servers.rank == 0 else nullcontext():
         random = np.random.default_rng([seed, servers.rank])
         consistency = {"ssp": ssp, "essp": essp}[kind](bound)
         # An element of each worker on every shard.

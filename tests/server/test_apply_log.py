@@ -58,17 +58,22 @@ def test_the_replay_of_a_rule_of_the_users_has_the_same_bits(log: Path, sparse: 
     assert again.values.tobytes() == seen.tobytes()
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("kind", ["bsp", "ssp", "asynchronous"])
-def test_the_replay_of_what_several_workers_pushed_has_the_same_bits(tmp_path: Path, kind: str) -> None:
+def test_the_replay_of_what_several_workers_pushed_has_the_same_bits(tmp_path: Path, kind: str, soak: bool) -> None:
     """Under ssp, and without a bound, who comes first is up to them: the log knows."""
-    succeed("ordered_worker.py", tmp_path, kind, workers=3, servers=2, UNISONO_SERVER_LOG=str(tmp_path))
-    seen = np.load(tmp_path / "seen.npz")
-    parts = [replay(path, 3) for path in log_files(tmp_path)]
-    assert np.concatenate([part["w"].values for part in parts]).tobytes() == seen["dense"].tobytes()
-    for part in parts:
-        assert part["e"].keys is not None
-        assert part["e"].values.tobytes() == seen["sparse"][part["e"].keys].tobytes()
-    assert sum(len(part["e"].values) for part in parts) == len(seen["sparse"])
+    for seed in range(100 if soak else 1):
+        directory = tmp_path / str(seed)
+        directory.mkdir()
+        options = {"threads": 1 + seed % 2, "UNISONO_SERVER_LOG": str(directory)}
+        succeed("ordered_worker.py", directory, kind, seed, workers=3, servers=2, **options)
+        seen = np.load(directory / "seen.npz")
+        parts = [replay(path, 3) for path in log_files(directory)]
+        assert np.concatenate([part["w"].values for part in parts]).tobytes() == seen["dense"].tobytes()
+        for part in parts:
+            assert part["e"].keys is not None
+            assert part["e"].values.tobytes() == seen["sparse"][part["e"].keys].tobytes()
+        assert sum(len(part["e"].values) for part in parts) == len(seen["sparse"])
 
 
 def test_a_log_that_was_cut_short_ends_with_its_last_whole_event(log: Path) -> None:

@@ -26,8 +26,7 @@ def serial(update: str, workers: int, clock: int) -> np.ndarray:
 def test_bsp_is_bit_equal_to_one_process(tmp_path: Path, workers: int, servers: int, threads: int) -> None:
     succeed("bsp_worker.py", tmp_path, workers=workers, servers=servers, threads=threads)
     results = [np.load(tmp_path / f"{rank}.npz") for rank in range(workers)]
-    oracles = {x: Oracle(x, SHAPE) for x in UPDATES}
-    oracles["adam"] = Adam(SHAPE)
+    oracles = {update: oracle_of(update, SHAPE) for update in UPDATES}
     for clock in range(CLOCKS):
         for update, oracle in oracles.items():
             oracle.push(serial(update, workers, clock))
@@ -35,20 +34,24 @@ def test_bsp_is_bit_equal_to_one_process(tmp_path: Path, workers: int, servers: 
                 assert result[f"{clock} {update}"].tobytes() == oracle.w.tobytes(), (clock, update)
 
 
-@pytest.mark.parametrize("update", ["add", "sgd", "momentum"])
-def test_sparse_rows_under_bsp_are_those_of_one_process(tmp_path: Path, update: str) -> None:
+def test_sparse_rows_under_bsp_are_those_of_one_process(tmp_path: Path) -> None:
     succeed("bsp_worker.py", tmp_path, workers=2, servers=2)
     result = np.load(tmp_path / "1.npz")
-    oracles = [Oracle(update, (WIDTH,)) for _ in range(ROWS)]
+    oracles = {update: [oracle_of(update, (WIDTH,)) for _ in range(ROWS)] for update in UPDATES}
     for clock in range(CLOCKS):
         total: dict[int, np.ndarray] = {}
         for rank in range(2):
             for key, row in zip(*rows(rank, clock), strict=True):
                 total[key] = row if key not in total else total[key] + row
-        for key, row in total.items():
-            oracles[key].push(row)
-        expected = np.stack([oracle.w for oracle in oracles])
-        assert result[f"{clock} s{update}"].tobytes() == expected.tobytes(), clock
+        for update, of_rows in oracles.items():
+            for key, row in total.items():
+                of_rows[key].push(row)
+            expected = np.stack([oracle.w for oracle in of_rows])
+            assert result[f"{clock} s{update}"].tobytes() == expected.tobytes(), (clock, update)
+
+
+def oracle_of(update: str, shape: tuple[int, ...]) -> Oracle:
+    return Adam(shape) if update == "adam" else Oracle(update, shape)
 
 
 class Adam(Oracle):

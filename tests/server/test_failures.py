@@ -39,6 +39,22 @@ def test_a_deadline_says_which_server_does_not_answer(tmp_path: Path) -> None:
     assert "named" in succeed("failing_worker.py", "stopped", "", tmp_path, workers=1)
 
 
+def test_a_deadline_names_a_server_that_was_late() -> None:
+    assert "named" in succeed("failing_worker.py", "late", "", workers=1)
+
+
+def test_a_read_without_a_bound_says_how_old_it_is() -> None:
+    assert "known" in succeed("failing_worker.py", "behind", "")
+
+
+@pytest.mark.parametrize("kind", ["bsp", "ssp"])
+def test_nobody_waits_for_a_worker_that_died_before_it_came(kind: str) -> None:
+    run = run_job("absent_worker.py", kind, keep_going=True)
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert run.stdout.count("went on") == 2
+    assert "failed with exit code 3; the others go on" in run.stderr
+
+
 def test_who_waits_again_after_a_deadline_gets_what_was_asked_for(tmp_path: Path) -> None:
     assert "again" in succeed("failing_worker.py", "waits_again", "", tmp_path, workers=2)
 

@@ -18,7 +18,8 @@ def test_no_read_is_staler_than_the_bound(tmp_path: Path, kind: str, bound: int,
         directory = tmp_path / str(seed)
         directory.mkdir()
         arguments = directory, kind, bound, seed, 40, int(breaks)
-        succeed("stale_worker.py", *arguments, workers=workers, servers=2, threads=1 + seed % 2)
+        options = {"threads": 1 + seed % 2, "UNISONO_SERVER_GRACE": "10"}  # to come back, whoever stands still
+        succeed("stale_worker.py", *arguments, workers=workers, servers=2, **options)
         served_here = 0
         for rank in range(workers):
             told = json.loads((directory / f"{rank}.json").read_text())

@@ -13,6 +13,7 @@ from tests.server.rule import Broken, Clipped
 
 from unisono.errors import ConfigError, MismatchError, PeerLost, UnisonoError
 from unisono.server import ParameterServers, asynchronous, bsp, connect, essp, ssp
+from unisono.server.reads import Reads
 
 F = np.float32
 
@@ -136,6 +137,24 @@ def test_a_worker_reads_its_own_writes(servers: ParameterServers, consistency: A
         assert (sparse.pull([4]) == sign * n).all()
 
 
+@pytest.mark.parametrize("consistency", [bsp, ssp(3), essp(3)], ids=str)
+def test_a_worker_reads_what_it_has_assigned(servers: ParameterServers, consistency: Any) -> None:
+    dense = servers.table("w", 10, update="assign", consistency=consistency)
+    sparse = servers.table("e", width=2, update="assign", consistency=consistency)
+    for n in range(1, 20):
+        dense.push(np.full(10, -n))
+        dense.push(np.full(10, n))  # the last one counts
+        sparse.push([4, 4], [[-n, -n], [n, 2 * n]])
+        for _ in range(2):
+            assert (dense.pull() == n).all()
+            assert sparse.pull([4, 5]).tolist() == [[n, 2 * n], [0, 0]]
+            if n % 3 == 0:
+                dense.clock()
+                sparse.clock()
+    assert (dense.pull(info=True)[0] == 19).all()
+    assert sparse.pull([4], info=True)[0].tolist() == [[19, 38]]
+
+
 def test_updates_of_a_nonlinear_rule_show_after_the_clock(servers: ParameterServers) -> None:
     table = servers.table("w", 3, update="adam", lr=0.1, consistency=ssp(3))
     table.pull()
@@ -187,6 +206,76 @@ def test_what_was_started_is_done_when_its_handle_says_so(servers: ParameterServ
         assert handle.done
     assert (dense.pull_async().wait() == 5 * values).all()
     assert (sparse.pull_async([7]).wait() == 1).all()
+
+
+@pytest.mark.parametrize("consistency", [asynchronous, bsp, ssp(2), essp(2)], ids=str)
+def test_a_push_and_a_pull_may_be_started_together(servers: ParameterServers, consistency: Any) -> None:
+    dense = servers.table("w", 300_000, consistency=consistency)
+    sparse = servers.table("e", width=3, consistency=consistency)
+    out, rows = np.empty(300_000, F), np.empty((3, 3), F)
+    for n in range(1, 6):
+        whole = dense.push_pull_async(np.ones(300_000), out)
+        some = sparse.push_pull_async([7, 8, 7], np.ones((3, 3)), rows)
+        assert whole.wait() is out
+        assert some.wait() is rows
+        assert (out == n).all()
+        assert rows.tolist() == [[2 * n] * 3, [n] * 3, [2 * n] * 3]
+        if n % 2:
+            dense.clock()
+            sparse.clock()
+    assert (dense.reads.count, sparse.reads.count) == (5, 5)
+    assert (dense.push_pull_async(np.ones(300_000)).wait() == 6).all()
+    assert sparse.push_pull_async([9], [[1, 2, 3]]).wait().tolist() == [[1, 2, 3]]
+    with pytest.raises(ConfigError, match="out has to be"):
+        dense.push_pull_async(np.ones(300_000), np.empty(3, F))
+    assert (dense.pull() == 6).all()  # what is refused was not pushed
+
+
+def test_a_clock_of_an_asynchronous_table_acknowledges_what_was_pushed_in_it(servers: ParameterServers) -> None:
+    dense = servers.table("w", 300_000, consistency=asynchronous)
+    sparse = servers.table("e", width=3, consistency=asynchronous)
+    for clock in range(5):
+        handles: list[Any] = [dense.push_async(np.ones(300_000)) for _ in range(4)]
+        handles.append(dense.push_pull_async(np.ones(300_000)))
+        dense.clock()
+        assert all(handle.done for handle in handles)
+        handle = sparse.push_async(np.arange(1000), np.ones((1000, 3)))
+        sparse.clock()
+        assert handle.done
+        assert (dense.now, sparse.now) == (clock + 1, clock + 1)
+
+
+def test_reads_of_an_asynchronous_table_know_their_staleness(servers: ParameterServers) -> None:
+    table = servers.table("w", 3, consistency=asynchronous)
+    for clock in range(4):
+        table.push(np.ones(3))
+        table.clock()
+        assert table.pull(info=True)[1][:2] == (clock + 1, 0)  # all that there is
+    table.push_pull(np.ones(3))
+    assert table.reads.staleness == {0: 5}
+    assert servers.status()["tables"]["w"]["clocks"] == {"0": 4}
+    first, *others = servers.report().splitlines()
+    assert first == "table 'w', asynchronous, worker 0: max observed 0, without a bound, over 5 reads"
+    assert len(others) == 1
+    assert "0 clocks old         5 reads" in others[0]
+
+
+def test_the_histogram_of_many_ages_has_few_lines() -> None:
+    reads = Reads(0, None)
+    for staleness in range(100):
+        reads.note((staleness, 0, -1, 0, 0, 0, 1))
+    first, *lines = reads.summary("w", "asynchronous").splitlines()
+    assert "max observed 99" in first
+    assert len(lines) == 20
+    assert lines[0].startswith("  0-4 clocks old         5 reads ██")
+    assert lines[-1].startswith("  95-99 clocks old         5 reads ██")
+
+
+def test_names_of_tables_are_any_texts(servers: ParameterServers) -> None:
+    names = ["it's", 'a "b" \\ c', "two\nlines\t\x01", "größe", ""]
+    for name in names:
+        servers.table(name, 3).clock()
+    assert {name: table["slowest"] for name, table in servers.status()["tables"].items()} == dict.fromkeys(names, 1)
 
 
 def test_first_values(servers: ParameterServers) -> None:

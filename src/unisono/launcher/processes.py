@@ -60,7 +60,7 @@ def run_job(
                 pump.start()  # not earlier: a process with threads is not forked lightly
                 if verbose:
                     pump.say(_summary(meeting.job, crew))
-                watch = _Watch(crew, interrupts, pump, verdicts, grace, keep_going, servers)
+                watch = _Watch(crew, interrupts, pump, verdicts, grace, keep_going, servers, meeting.job, place)
                 code = watch.until_all_have_ended()
                 if code == 0 and job.nodes > 1:
                     servers.end_when_nobody_is_left(interrupts.arrived)
@@ -165,6 +165,8 @@ class _Watch:
         grace: float,
         keep_going: bool,
         servers: Servers,
+        job: Job,
+        place: Place,
     ) -> None:
         self._crew = crew
         self._interrupts = interrupts
@@ -173,6 +175,8 @@ class _Watch:
         self._ending = Ending(grace)
         self._keep_going = keep_going
         self._servers = servers
+        self._job = job
+        self._place = place
         self._outlived: list[Rank] = []  # the first failure
         self._failed: Rank | None = None  # the one to blame, as far as we know
         self._signalled: set[int] = set()  # by us: these ranks end because we want it
@@ -243,6 +247,8 @@ class _Watch:
         for rank in failed:
             because = ", having lost another" if self._verdicts.is_victim(rank) else ""
             self._pump.say(f"{rank} {describe_end(rank.returncode or 0)}{because}{others}", after=rank.number)
+            if others:
+                self._servers.tell_absence(self._job, self._crew, self._place, rank.number)
 
     def _pass_on(self, number: signal.Signals) -> None:
         now = time.monotonic()

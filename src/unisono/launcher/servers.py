@@ -7,7 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from time import monotonic
 
 from ..config import LOOPBACK
@@ -27,6 +27,10 @@ class Server(Rank):
 
     def __str__(self) -> str:
         return f"server {-1 - self.number} (pid {self.pid})"
+
+
+class Messenger(Rank):
+    """A process that tells them something. Nobody waits for it."""
 
 
 class Servers:
@@ -73,6 +77,23 @@ class Servers:
             assert isinstance(server, Server)
             self.running.append(server)
         self.close()
+
+    def tell_absence(self, job: Job, crew: Crew, place: Place, rank: int) -> None:
+        """Of a rank that has ended: it may not have come to them, who wait for it then."""
+        if not self._addresses:
+            return
+        more = {**self.variables(), "UNISONO_DUMP": "off"}
+        # Threads of ours run by now: what is called before the program takes no locks that they could hold.
+        with suppress(OSError), place.starting(rank) as prepare:  # its host may be gone, too
+            process = subprocess.Popen(
+                [sys.executable, "-m", "unisono.server.absence"],
+                stdin=subprocess.DEVNULL,
+                stdout=2,
+                env=job.environment(rank - job.rank(0), more),
+                start_new_session=True,
+                preexec_fn=prepare,
+            )
+            crew.add(rank, process.pid, process.wait, Messenger)
 
     def end_when_nobody_is_left(self, interrupted: int) -> None:
         """On success: ranks of other hosts may still need them. Until this descriptor is readable."""

@@ -12,6 +12,7 @@ rules         how pushes become updates
 reads         what reads were: staleness, waits
 reception     a server's side: who comes
 serve         a server's process
+absence       says that a worker will not come
 replay        what an apply log says
 price         k servers beside the collectives
 """

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 PURPOSE = "parameters"
 PEERS = 1 << 16  # a worker comes with the number of a thread; another server's shard with its own, beyond this
 DOOR = 1 << 17  # who comes with this asks for the name of the Unix socket
+ABSENCE = 1 << 18  # and with this, tells that the worker of its number will not come
 ATTEMPT = 5.0  # seconds
 PAUSE = 0.02
 

@@ -13,8 +13,8 @@ T = TypeVar("T")
 
 
 class Handle(Generic[T]):
-    """What ``push_async``, ``pull_async`` and ``prefetch`` return. The arrays belong to it until it is done, also if a
-    deadline has ended a ``wait``: another one goes on."""
+    """What ``push_async``, ``pull_async``, ``push_pull_async`` and ``prefetch`` return. The arrays belong to it until
+    it is done, also if a deadline has ended a ``wait``: another one goes on."""
 
     def __init__(
         self, waiting: Waiting, asked: Asked, what: str, finish: Callable[[Asked], T], *memory: object

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import NamedTuple
 
+MOST_LINES = 20  # of a histogram
+
 
 class Read(NamedTuple):
     """One read."""
@@ -62,15 +64,25 @@ class Reads:
 
     def summary(self, table: str, consistency: str) -> str:
         """``max observed 2 ≤ 3 over 400 reads``, with the histogram and whom the worker waited for."""
-        bound = "" if self.bound is None else f" ≤ {self.bound}"
-        lines = [f"table '{table}', {consistency}, worker {self.worker}: "]
+        whose = f"table '{table}', {consistency}, worker {self.worker}"
         if self.bound is None:
-            lines[0] += f"{self.count} reads, without a bound"
-            return lines[0]
-        lines[0] += f"max observed {self.worst}{bound} over {self.count} reads, {self.cached} of them served here"
-        total = max(1, self.count)
-        for staleness, count in sorted(self.staleness.items()):
-            lines.append(f"  {staleness:>3} clocks old {count:>9} reads {'█' * round(40 * count / total)}")
+            lines = [f"{whose}: max observed {self.worst}, without a bound, over {self.count} reads"]
+        else:
+            served = f"{self.cached} of them served here"
+            lines = [f"{whose}: max observed {self.worst} ≤ {self.bound} over {self.count} reads, {served}"]
+        lines += self._histogram()
         for other, time in self.waited.most_common():
             lines.append(f"  waited {time * 1e-9:.3f} s for worker {other}")
         return "\n".join(lines)
+
+    def _histogram(self) -> list[str]:
+        width = self.worst // MOST_LINES + 1  # of a line, in clocks
+        counts: Counter[int] = Counter()
+        for staleness, count in self.staleness.items():
+            counts[staleness // width] += count
+        lines = []
+        for number, count in sorted(counts.items()):
+            first = number * width
+            age = f"{first}" if width == 1 else f"{first}-{first + width - 1}"
+            lines.append(f"  {age:>3} clocks old {count:>9} reads {'█' * round(40 * count / self.count)}")
+        return lines

@@ -15,7 +15,7 @@ from ..comm.strangers import Strangers
 from ..comm.wiring import mapped
 from ..config import Settings
 from ..errors import UnisonoError
-from .dial import DOOR, PEERS, PURPOSE
+from .dial import ABSENCE, DOOR, PEERS, PURPOSE
 from .settings import ServerSettings
 
 if TYPE_CHECKING:
@@ -51,6 +51,11 @@ class Reception:
         guest = yield from admit(channel, self._secret, purpose=PURPOSE, rank=self._number)
         if guest.stream == DOOR:
             yield from channel.send(Kind.CARD, {"unix": self._door.getsockname()[1:].decode() if self._door else ""})
+            channel.close()
+        elif guest.stream == ABSENCE:
+            if self._number or not 0 <= guest.rank < MOST_WORKERS:
+                raise Refused(Why.PLACE, f"server {self._number} does not expect worker {guest.rank}")
+            self._shards.give_up(guest.rank)
             channel.close()
         elif guest.stream < PEERS:
             self._require_worker(guest)

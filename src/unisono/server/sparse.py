@@ -15,7 +15,6 @@ from .table import Table, _bytes
 
 if TYPE_CHECKING:
     from .. import _native
-    from .._native import Asked
 
 
 class SparseTable(Table):
@@ -36,7 +35,7 @@ class SparseTable(Table):
         wanted = checked_keys(keys)
         asked = self._native.push(wanted, _bytes(self._rows(wanted, rows)))
         if not self.consistency.clocked:
-            self._waiting.wait(asked, f"push {self._what}", deadline)
+            self._waiting.wait(self._under_way(asked), f"push {self._what}", deadline)
 
     def push_async(self, keys: ArrayLike, rows: ArrayLike) -> Handle[None]:
         """The same, without waiting. In an asynchronous table, the rows must stay as they are until the handle is done;
@@ -74,13 +73,7 @@ class SparseTable(Table):
         """A pull that goes on by itself."""
         wanted = checked_keys(keys)
         target = self._target(len(wanted), out)
-        asked = self._under_way(self._native.pull(wanted, _bytes(target), False))
-
-        def finish(answered: Asked) -> np.ndarray:
-            self.reads.note(answered.read)
-            return target
-
-        return Handle(self._waiting, asked, f"pull {self._what}", finish, target)
+        return self._pulled(self._native.pull(wanted, _bytes(target), False), "pull", target)
 
     def prefetch(self, keys: ArrayLike) -> Handle[None]:
         """Fetches rows that will be pulled; of use where reads may be stale, as these are served here."""
@@ -93,10 +86,17 @@ class SparseTable(Table):
         """A push, and a pull of what came of it."""
         wanted = checked_keys(keys)
         target = self._target(len(wanted), out)
-        asked = self._native.push_pull(wanted, _bytes(self._rows(wanted, rows)), _bytes(target))
+        asked = self._under_way(self._native.push_pull(wanted, _bytes(self._rows(wanted, rows)), _bytes(target)))
         self._waiting.wait(asked, f"push_pull {self._what}", deadline)
         self.reads.note(asked.read)
         return target
+
+    def push_pull_async(self, keys: ArrayLike, rows: ArrayLike, out: np.ndarray | None = None) -> Handle[np.ndarray]:
+        """The same, without waiting; the handle's ``wait`` has the rows. In an asynchronous table the push is
+        acknowledged then; in another one it was copied, and clock() acknowledges it."""
+        wanted = checked_keys(keys)
+        target, values = self._target(len(wanted), out), self._rows(wanted, rows)
+        return self._pulled(self._native.push_pull(wanted, _bytes(values), _bytes(target)), "push_pull", target, values)
 
     def _rows(self, keys: np.ndarray, rows: ArrayLike) -> np.ndarray:
         values = converted(self.name, "rows", rows, self.dtype)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from math import prod
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal, overload
 from zlib import crc32
 
@@ -82,7 +83,8 @@ class Table:
             "start": first,
             "seed": crc32(given.tobytes()) if start == "given" else seed_of(name, seed),
         }
-        self._pulls: list[Asked] = []  # under way
+        self._begun: list[Asked] = []  # what a clock waits for
+        self._lock = Lock()  # of it
         self._clock = Clock()
         self._withdrawing: Asked | None = None
         self._prepared: Asked | None = None
@@ -131,7 +133,7 @@ class Table:
         """Ends this worker's clock: what it pushed is acknowledged, and counts on all shards or on none. If a deadline
         ends the call, another one goes on with it."""
         what = f"clock {self._what}"
-        self._end_pulls(what, deadline)
+        self._end_begun(what, deadline)
         if self._withdrawing is not None:
             self._waiting.go_on(self._withdrawing, what, deadline)
             self._withdrawing = None
@@ -151,15 +153,17 @@ class Table:
         self._clock.committed = True
         self._clock = Clock()
 
-    def _end_pulls(self, what: str, deadline: float | None) -> None:
-        """Under bsp, servers send from the table itself, which the next clock changes."""
-        for asked in self._pulls:
+    def _end_begun(self, what: str, deadline: float | None) -> None:
+        """Pulls: under bsp, servers send from the table itself, which the next clock changes. Pushes: an asynchronous
+        table has those of a clock when the clock is committed."""
+        with self._lock:
+            begun = list(self._begun)
+        for asked in begun:
             try:
                 self._waiting.go_on(asked, what, deadline)
             except ConfigError:
                 if not asked.failed:
                     raise  # else its handle says why
-        self._pulls.clear()
 
     def _begin_again(self, why: ConfigError) -> ConfigError:
         """A shard could not hold its part, so that no other may: the pushes of this clock are forgotten."""
@@ -175,8 +179,9 @@ class Table:
         return self.reads.summary(self.name, str(self.consistency))
 
     def _under_way(self, asked: Asked) -> Asked:
-        self._pulls = [other for other in self._pulls if not other.done]
-        self._pulls.append(asked)
+        with self._lock:
+            self._begun = [other for other in self._begun if not other.done]
+            self._begun.append(asked)
         return asked
 
     def _started(self, asked: Asked, what: str, *memory: object) -> Handle[None]:
@@ -185,7 +190,14 @@ class Table:
     def _pushed(self, asked: Asked, values: np.ndarray) -> Handle[None]:
         if self.consistency.clocked:
             return Carried(self._clock, f"a push {self._what}")
-        return self._started(asked, "push", values)
+        return self._started(self._under_way(asked), "push", values)
+
+    def _pulled(self, asked: Asked, what: str, target: np.ndarray, *memory: object) -> Handle[np.ndarray]:
+        def finish(answered: Asked) -> np.ndarray:
+            self.reads.note(answered.read)
+            return target
+
+        return Handle(self._waiting, self._under_way(asked), f"{what} {self._what}", finish, target, *memory)
 
     def _news(self) -> None:
         if self.consistency.kind == "essp":
@@ -211,7 +223,7 @@ class DenseTable(Table):
         values = self._checked(gradient, "a gradient")
         asked = self._native.push(_bytes(values))
         if not self.consistency.clocked:
-            self._waiting.wait(asked, f"push {self._what}", deadline)
+            self._waiting.wait(self._under_way(asked), f"push {self._what}", deadline)
 
     def push_async(self, gradient: ArrayLike) -> Handle[None]:
         """The same, without waiting. In an asynchronous table, the array must stay as it is until the handle is done;
@@ -242,13 +254,7 @@ class DenseTable(Table):
     def pull_async(self, out: np.ndarray | None = None) -> Handle[np.ndarray]:
         """A pull that goes on by itself; the handle's ``wait`` has the array."""
         target = self._target(out)
-        asked = self._under_way(self._native.pull(_bytes(target), False))
-
-        def finish(answered: Asked) -> np.ndarray:
-            self.reads.note(answered.read)
-            return target
-
-        return Handle(self._waiting, asked, f"pull {self._what}", finish, target)
+        return self._pulled(self._native.pull(_bytes(target), False), "pull", target)
 
     def prefetch(self) -> Handle[None]:
         """Fetches what a pull would have to wait for; of use where reads may be stale, as these are served here."""
@@ -258,14 +264,25 @@ class DenseTable(Table):
         self, gradient: ArrayLike, out: np.ndarray | None = None, *, deadline: float | None = None
     ) -> np.ndarray:
         """A push, and a pull of what came of it. In an asynchronous table one goes while the other comes."""
+        target = self._target(out)
         if self.consistency.clocked:
             self.push(gradient)
-            return self.pull(out, deadline=deadline)
-        values, target = self._checked(gradient, "a gradient"), self._target(out)
-        asked = self._native.push_pull(_bytes(values), _bytes(target))
+            return self.pull(target, deadline=deadline)
+        values = self._checked(gradient, "a gradient")
+        asked = self._under_way(self._native.push_pull(_bytes(values), _bytes(target)))
         self._waiting.wait(asked, f"push_pull {self._what}", deadline)
         self.reads.note(asked.read)
         return target
+
+    def push_pull_async(self, gradient: ArrayLike, out: np.ndarray | None = None) -> Handle[np.ndarray]:
+        """The same, without waiting; the handle's ``wait`` has the array. In an asynchronous table the push is
+        acknowledged then; in another one it was copied, and clock() acknowledges it."""
+        target = self._target(out)
+        if self.consistency.clocked:
+            self.push(gradient)
+            return self.pull_async(target)
+        values = self._checked(gradient, "a gradient")
+        return self._pulled(self._native.push_pull(_bytes(values), _bytes(target)), "push_pull", target, values)
 
     def _target(self, out: np.ndarray | None) -> np.ndarray:
         return checked_target(self.name, out, self.shape, self.dtype)

@@ -122,10 +122,12 @@ class Waiting:
                 reasons.update(dict.fromkeys(self._reasons(json.loads(question.text), what)))
             except UnisonoError:
                 reasons[f"{self._server(shard)} does not answer"] = None
+        for shard in questions if not reasons else ():  # they answer by now, and nobody else is awaited
+            reasons[f"{self._server(shard)} was late"] = None
         return "".join(f"; {reason}" for reason in reasons)
 
     def _reasons(self, status: dict[str, Any], what: str) -> list[str]:
-        table = status["tables"].get(what.partition("'")[2].partition("'")[0])
+        table = status["tables"].get(what.partition("'")[2].rpartition("'")[0])
         if not table:
             return [f"{self._server(shard)} has not done its part" for shard in status["snapshot"]]
         if table["clocks"].get(self._rank) == table["slowest"]:
@@ -143,7 +145,9 @@ class Waiting:
     def status(self, deadline: float | None = None) -> dict[str, Any]:
         """What the coordinator knows: members, the clocks of tables, who waited for whom."""
         asked = self._worker.request("status")
-        self.wait(asked, "status", deadline, explain=False)
+        if (seconds := self._until_done(asked, "status", deadline)) is not None:
+            silent = dict.fromkeys(f"; {self._server(shard)} does not answer" for shard in self._worker.awaited(asked))
+            raise DeadlineExceeded(f"{self._name} waited {seconds:g} s in status{''.join(silent)}")
         result: dict[str, Any] = json.loads(asked.text)
         return result
 

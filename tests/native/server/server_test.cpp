@@ -293,6 +293,49 @@ void test_what_a_client_is_told_the_news_of_is_bounded() {
     expect(answers > 1, "the first rows to be granted");
 }
 
+void test_who_will_not_come_is_not_waited_for() {
+    Server server(options(2, 3));
+    Client client(0, 1, 2);
+    for (std::uint32_t shard = 0; shard < 2; ++shard) join(server, client, shard);
+    ClientDense table(client, spec(200000, Consistency::bsp, 0), 3);
+    const auto created = table.create({});
+    wait(client, created);
+    table.created(*created);
+    std::vector<float> out(200000);
+    commit(client, table);
+    const auto pull = table.pull(std::as_writable_bytes(std::span(out)), false);
+    for (const std::uint32_t worker : {0u, 1u}) {  // the first is here, and stays
+        server.give_up(worker);
+        expect(client.wait(*pull, Time::now() + 50ms, [] {}) == Client::Progress::late,
+               "a wait for the third");
+    }
+    server.give_up(2);
+    wait(client, pull);
+    commit(client, table);
+}
+
+void test_a_read_of_an_asynchronous_table_has_what_was_acknowledged_to_the_reader() {
+    Server server(options(2, 1));
+    Client client(0, 1, 2);
+    for (std::uint32_t shard = 0; shard < 2; ++shard) join(server, client, shard);
+    ClientDense table(client, spec(200000, Consistency::asynchronous, 0), 3);
+    const auto created = table.create({});
+    wait(client, created);
+    table.created(*created);
+    std::vector<float> ones(200000, 1.0f), out(200000);
+    for (int clock = 0; clock < 20; ++clock) {
+        wait(client, table.push(std::as_bytes(std::span(ones))));
+        commit(client, table);
+        const auto pull = table.pull(std::as_writable_bytes(std::span(out)), false);
+        wait(client, pull);
+        expect(pull->read.staleness == 0, "nothing to be missing");
+        const auto both =
+            table.push_pull(std::as_bytes(std::span(ones)), std::as_writable_bytes(std::span(out)));
+        wait(client, both);
+        expect(both->read.staleness == 0, "nor here");
+    }
+}
+
 }  // namespace
 
 int main() {
@@ -301,6 +344,8 @@ int main() {
     test_who_takes_no_answers_is_not_listened_to();
     test_requests_that_wait_for_others_are_bounded();
     test_what_a_client_is_told_the_news_of_is_bounded();
+    test_who_will_not_come_is_not_waited_for();
+    test_a_read_of_an_asynchronous_table_has_what_was_acknowledged_to_the_reader();
     test_workers_agree(Consistency::bsp, 0);
     test_workers_agree(Consistency::ssp, 2);
     test_workers_agree(Consistency::essp, 2);
