@@ -62,6 +62,10 @@ def test_ddp_learns_what_one_process_learns() -> None:
     run(training.ddp, 2)
 
 
+def test_ddp_can_be_compiled() -> None:
+    run(training.ddp_compiled, 2)
+
+
 def test_ddp_compresses_by_power_sgd() -> None:
     run(training.ddp_with_power_sgd, 2)
 

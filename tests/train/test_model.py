@@ -23,6 +23,7 @@ from tests.train.torch_ranks import (  # noqa: E402
     Model,
     alone,
     batch,
+    compiled_and_trained,
     loss_of,
     reproducibly_trained,
     trained,
@@ -59,6 +60,11 @@ def one_batch(rows: Any, model: Any = None) -> list[Any]:
 
 def test_processes_end_with_the_bits_of_one_process() -> None:
     found = unisono.launch(reproducibly_trained, 2, timeout=120)
+    assert found[0] == found[1] == alone(2)
+
+
+def test_a_compiled_wrapper_computes_the_same_bits() -> None:
+    found = unisono.launch(compiled_and_trained, 2, timeout=120)
     assert found[0] == found[1] == alone(2)
 
 

@@ -58,14 +58,15 @@ def alone(ranks: int, steps: int = STEPS) -> list[bytes]:
     return [parameter.detach().numpy().tobytes() for parameter in model.parameters()]
 
 
-def trained(comm: unisono.Communicator | None = None, **options: Any) -> list[bytes]:
+def trained(comm: unisono.Communicator | None = None, *, compiled: bool = False, **options: Any) -> list[bytes]:
     """One rank of several."""
     torch.set_num_threads(1)
     model = DataParallel(Model(), comm, bucket_bytes=1024, **options)
+    called = torch.compile(model, backend="eager") if compiled else model
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for step in range(STEPS):
         optimizer.zero_grad()
-        loss_of(model, batch(model.comm.rank, step)).backward()
+        loss_of(called, batch(model.comm.rank, step)).backward()
         optimizer.step()
     model.close()
     return [parameter.detach().numpy().tobytes() for parameter in model.parameters()]
@@ -73,3 +74,7 @@ def trained(comm: unisono.Communicator | None = None, **options: Any) -> list[by
 
 def reproducibly_trained() -> list[bytes]:
     return trained(reproducible=True)
+
+
+def compiled_and_trained() -> list[bytes]:
+    return trained(compiled=True, reproducible=True)

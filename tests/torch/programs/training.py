@@ -38,6 +38,22 @@ def ddp(rank: int) -> None:
             net(batch).sum().backward()
 
 
+def ddp_compiled(rank: int) -> None:
+    """The compiler looks at what DDP calls, too, and leaves it as it is."""
+    import torch
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel
+
+    size = dist.get_world_size()
+    net = torch.compile(DistributedDataParallel(model()), backend="aot_eager")
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for batch in batches(3, size)[:, rank]:
+        optimizer.zero_grad()
+        net(batch).pow(2).mean().backward()
+        optimizer.step()
+    same(net.parameters(), alone(size, 3))
+
+
 def ddp_with_power_sgd(rank: int) -> None:
     """Whose hook waits for one reduction in the callback of another."""
     import torch
