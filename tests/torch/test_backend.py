@@ -35,6 +35,14 @@ def test_unusual_tensors_are_communicated_too(ranks: int) -> None:
     run(collectives.unusual_tensors, ranks)
 
 
+def test_what_is_not_defined_for_complex_tensors_is_refused() -> None:
+    run(collectives.complex_tensors, 2)
+
+
+def test_several_calls_are_made_as_one() -> None:
+    run(collectives.several_as_one, 2)
+
+
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_sparse_tensors_of_all_types_are_summed_and_those_that_differ_are_named(ranks: int) -> None:
     run(collectives.sparse_tensors, ranks)
