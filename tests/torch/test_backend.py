@@ -156,6 +156,12 @@ def test_the_example_runs_under_launchers(launcher: list[str]) -> None:
     assert "all ranks have the same model" in done.stdout
 
 
+def test_ranks_wait_in_silence_for_one_that_comes_late() -> None:
+    done = _launch(TORCHRUN, "tests/torch/coming_late.py")
+    assert done.returncode == 0, done.stderr
+    assert not re.search(r"\[W|timed out", done.stderr), done.stderr
+
+
 @pytest.mark.parametrize("links", ["tcp", "staged", "shm"])
 def test_the_variables_that_say_how_to_communicate_hold(links: str, tmp_path: Path) -> None:
     traces, dumps = tmp_path / "traces", tmp_path / "dumps"
