@@ -70,6 +70,11 @@ def test_ddp_learns_what_one_process_learns() -> None:
     run(training.ddp, 2)
 
 
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_ddp_joins_ranks_that_have_no_more_batches(ranks: int) -> None:
+    run(training.ddp_with_uneven_inputs, ranks)
+
+
 def test_ddp_can_be_compiled() -> None:
     run(training.ddp_compiled, 2)
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import signal
+from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import torch
 
 import unisono
+from unisono.errors import PeerLost
 from unisono.train import DataParallel
 
 STEPS, ROWS = 3, 8
@@ -78,3 +83,37 @@ def reproducibly_trained() -> list[bytes]:
 
 def compiled_and_trained() -> list[bytes]:
     return trained(compiled=True, reproducible=True)
+
+
+def left_by_one(notes: str, *, is_killed: bool) -> None:
+    """In the third step, rank 1 dies inside of backward, or ends before it; the others write what they are told."""
+    torch.set_num_threads(1)
+    model = DataParallel(Model(), bucket_bytes=1024)
+    rank, step = model.comm.rank, 0
+
+    def die(_: Any) -> None:
+        if (rank, step) == (1, 2):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    if is_killed:
+        model.module.layer.weight.register_hook(die)
+    while True:
+        began = monotonic()
+        if not is_killed and (rank, step) == (1, 2):
+            return
+        try:
+            model.zero_grad()
+            loss_of(model, batch(rank, step)).backward()
+        except PeerLost as error:
+            text = "\n".join([f"{monotonic() - began:.3f}", str(error), *error.__notes__])
+            Path(notes, str(rank)).write_text(text)
+            return
+        step += 1
+
+
+def killed_in_a_hook(notes: str) -> None:
+    left_by_one(notes, is_killed=True)
+
+
+def ended_early(notes: str) -> None:
+    left_by_one(notes, is_killed=False)
