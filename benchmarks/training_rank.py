@@ -41,9 +41,11 @@ def in_turns(comm: unisono.Communicator, contestants: dict[str, Callable[[], obj
 
 
 def join_torch(comm: unisono.Communicator) -> dict[str, Any]:
-    """A group of each backend that is here, by its name."""
+    """A group of each backend, by its name."""
     import torch
     import torch.distributed as dist
+
+    import unisono.torch  # noqa: F401  (says what is missing)
 
     torch.set_num_threads(1)
     port = np.zeros(1, np.int64)
@@ -52,13 +54,8 @@ def join_torch(comm: unisono.Communicator) -> dict[str, Any]:
             port[0] = free.getsockname()[1]
     comm.broadcast(port)
     meeting = f"tcp://{comm.hosts[0] if len(set(comm.hosts)) > 1 else '127.0.0.1'}:{port[0]}"
-    try:
-        import unisono.torch  # noqa: F401
-    except ImportError:
-        print("unisono.torch is not here: only DataParallel is measured", file=sys.stderr)
     dist.init_process_group("gloo", init_method=meeting, rank=comm.rank, world_size=comm.size)
-    names = [name for name in ("gloo", "unisono") if name in dist.Backend.backend_list]
-    return {name: dist.new_group(backend=name) for name in names}
+    return {name: dist.new_group(backend=name) for name in ("gloo", "unisono")}
 
 
 def transformer() -> tuple[Any, Any]:

@@ -60,6 +60,18 @@ def test_examples_run(example: Path, tmp_path: Path) -> None:
     assert run.stdout
 
 
+@pytest.mark.parametrize(
+    ("example", "said"), [("char_lm.py 3", "limited by"), ("data_parallel_numpy.py", "gives the same bits")]
+)
+def test_examples_train_on_two_ranks(example: str, said: str) -> None:
+    if example.startswith("char_lm") and not find_spec("torch"):
+        pytest.skip("torch is not installed")
+    command = [Path(sys.executable).with_name("unisono"), "run", "-n", "2", *f"examples/{example}".split()]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=ROOT)
+    assert run.returncode == 0, run.stderr
+    assert said in run.stdout
+
+
 def test_pictures_are_those_of_the_schedules() -> None:
     for file, document in runpy.run_path(str(ROOT / "examples" / "pictures.py"))["pictures"]().items():
         stored = (ROOT / "docs" / "pictures" / file).read_text(encoding="utf-8")

@@ -36,6 +36,14 @@ def test_unusual_tensors_are_communicated_too(ranks: int) -> None:
     run(collectives.unusual_tensors, ranks)
 
 
+def test_what_is_not_defined_for_complex_tensors_is_refused() -> None:
+    run(collectives.complex_tensors, 2)
+
+
+def test_several_calls_are_made_as_one() -> None:
+    run(collectives.several_as_one, 2)
+
+
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_sparse_tensors_of_all_types_are_summed_and_those_that_differ_are_named(ranks: int) -> None:
     run(collectives.sparse_tensors, ranks)
@@ -61,6 +69,15 @@ def test_messages_of_several_threads_do_not_wait_for_each_other(links: str) -> N
 
 def test_ddp_learns_what_one_process_learns() -> None:
     run(training.ddp, 2)
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_ddp_joins_ranks_that_have_no_more_batches(ranks: int) -> None:
+    run(training.ddp_with_uneven_inputs, ranks)
+
+
+def test_ddp_can_be_compiled() -> None:
+    run(training.ddp_compiled, 2)
 
 
 def test_ddp_compresses_by_power_sgd() -> None:
@@ -143,6 +160,12 @@ def test_the_example_runs_under_launchers(launcher: list[str]) -> None:
     done = _launch(launcher, "examples/torch_ddp.py", "--steps", "3")
     assert done.returncode == 0, done.stderr
     assert "all ranks have the same model" in done.stdout
+
+
+def test_ranks_wait_in_silence_for_one_that_comes_late() -> None:
+    done = _launch(TORCHRUN, "tests/torch/coming_late.py")
+    assert done.returncode == 0, done.stderr
+    assert not re.search(r"\[W|timed out", done.stderr), done.stderr
 
 
 @pytest.mark.parametrize("links", ["tcp", "staged", "shm"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unisono.errors import ConfigError
-from unisono.train.buckets import MOST, SMALLEST, Cost, best_bucket, cost_of_allreduce, exposed
-from unisono.train.layout import ALIGNMENT, FLOATS, Parameter, expresses, in_order, lay_out, parameters_of
+from unisono.train.buckets import MOST, SMALLEST, Cost, best_bucket, cost_of_allreduce, exposed, smallest_bucket
+from unisono.train.layout import ALIGNMENT, FLOATS, Parameter, bytes_of, expresses, in_order, lay_out, parameters_of
 from unisono.train.shares import shares
 from unisono.tune.model import Model
 from unisono.tune.place import Place
@@ -54,6 +55,18 @@ def test_within_a_type_buckets_become_full_in_the_order_of_gradients(parameters:
 def test_any_order_keeps_all_parameters(parameters: list[Parameter], order: list[int]) -> None:
     known = [number for number in order if number < len(parameters)]
     assert sorted(map(str, in_order(parameters, known))) == sorted(map(str, parameters))
+
+
+SIZES = st.lists(st.tuples(st.integers(0, 300), st.sampled_from(list(FLOATS))), min_size=1, max_size=30)
+
+
+@given(kinds=SIZES, times=st.integers(1, 50))
+def test_buckets_of_the_smallest_size_are_not_more_than_the_flight_recorder_keeps(
+    kinds: list[tuple[int, str]], times: int
+) -> None:
+    parameters = [Parameter((f"p{n}",), (size,), dtype) for n, (size, dtype) in enumerate(kinds * times)]
+    buckets = lay_out(parameters, max(1, smallest_bucket(bytes_of(parameters))))
+    assert len(buckets) <= 2 * MOST + len(FLOATS) < 256
 
 
 def test_what_forward_needs_first_is_on_the_express_lane() -> None:
@@ -99,3 +112,9 @@ def test_shares_add_up_and_follow_the_speeds(total: int, speeds: list[float]) ->
 
 def test_a_rank_twice_as_fast_gets_twice_as_much() -> None:
     assert shares(96, [1.0, 2.0, 1.0, 2.0]) == [16, 32, 16, 32]
+
+
+@pytest.mark.parametrize("total", [10.5, "10"])
+def test_parts_of_samples_are_not_shared(total: Any) -> None:
+    with pytest.raises(ConfigError, match="total is a whole number, not"):
+        shares(total, [1.0, 2.0])

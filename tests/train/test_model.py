@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 import weakref
 from collections.abc import Callable, Iterator
 from time import monotonic
@@ -12,6 +13,7 @@ import pytest
 from tests.comm.world import World
 
 import unisono
+from unisono import train
 from unisono.comm.communicator import Communicator
 from unisono.errors import ConfigError, MismatchError, UnisonoError
 from unisono.train import DataParallel
@@ -23,6 +25,7 @@ from tests.train.torch_ranks import (  # noqa: E402
     Model,
     alone,
     batch,
+    compiled_and_trained,
     loss_of,
     reproducibly_trained,
     trained,
@@ -59,6 +62,11 @@ def one_batch(rows: Any, model: Any = None) -> list[Any]:
 
 def test_processes_end_with_the_bits_of_one_process() -> None:
     found = unisono.launch(reproducibly_trained, 2, timeout=120)
+    assert found[0] == found[1] == alone(2)
+
+
+def test_a_compiled_wrapper_computes_the_same_bits() -> None:
+    found = unisono.launch(compiled_and_trained, 2, timeout=120)
     assert found[0] == found[1] == alone(2)
 
 
@@ -230,6 +238,38 @@ def test_all_begin_with_the_parameters_and_buffers_of_rank_0_and_buffers_stay_eq
     first, second = on_ranks(2, rank)
     assert torch.equal(first[0], second[0])
     assert first[1] == second[1] == 2
+
+
+def test_buffers_stay_those_of_each_rank_if_they_are_not_broadcast() -> None:
+    def rank(comm: Communicator) -> Any:
+        module = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.BatchNorm1d(3))
+        module[1].running_mean.fill_(comm.rank + 2.0)
+        model = DataParallel(module, comm, broadcast_buffers=False)
+        assert (module[1].running_mean == 2).all(), "they begin as those of rank 0"
+        for step in range(2):
+            model.zero_grad()
+            rows = torch.randn(5, 4, generator=torch.Generator().manual_seed(10 * step + comm.rank))
+            model(rows).sum().backward()
+        return module[1].running_mean.clone(), module[1].weight.grad.clone()
+
+    (first, gradient), (second, same_gradient) = on_ranks(2, rank)
+    assert not torch.equal(first, second)
+    assert torch.equal(gradient, same_gradient)
+
+
+def test_without_torch_the_import_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "unisono.train.model")
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(ConfigError, match=r"torch is not installed: pip install torch\. GradientSync works"):
+        train.DataParallel  # noqa: B018
+
+
+def test_a_torch_that_is_too_old_for_hooks_on_gradients_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "unisono.train.model")
+    monkeypatch.delattr(torch.Tensor, "register_post_accumulate_grad_hook")
+    monkeypatch.setattr(torch, "__version__", "2.0.1")
+    with pytest.raises(ConfigError, match=r"this is torch 2\.0\.1; DataParallel needs 2\.1 or newer"):
+        train.DataParallel  # noqa: B018
 
 
 @pytest.mark.parametrize("options", [{"wire": torch.bfloat16}, {"wire": torch.float64}])

@@ -426,3 +426,26 @@ def test_every_step_knows_what_all_ranks_took_and_most_know_who_came_last() -> N
         assert "rank 1, which comes last" in report
         assert shares[0] > 2 * shares[1] < shares[2]
         assert sum(shares) == 100
+
+
+def test_all_buckets_of_a_step_are_timed_however_small_they_were_wanted() -> None:
+    def rank(comm: Communicator) -> None:
+        small = {f"p{number}": np.zeros(64, np.float32) for number in range(600)}
+        with GradientSync(small, comm, bucket_bytes=64) as sync:
+            for _ in range(3):
+                sync.begin(samples=1 + comm.rank)
+                for name in reversed(small):
+                    sync.ready(name, small[name])
+                sync.wait()
+            assert 64 < sync.bucket_bytes < 4096
+            assert [step.last is None for step in sync.times.steps] == [False, False, True]
+            assert all(not np.isnan(step.calls).any() for step in sync.times.steps)
+            assert sync.speeds
+
+    on_ranks(2, rank)
+
+
+@pytest.mark.parametrize("size", [0, -5, 1.5])
+def test_buckets_without_bytes_are_refused(size: Any) -> None:
+    for error in refusals(1, lambda comm: GradientSync(parameters(), comm, bucket_bytes=size)):
+        assert str(error).startswith("bucket_bytes")

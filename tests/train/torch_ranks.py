@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import signal
+from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import torch
 
 import unisono
+from unisono.errors import PeerLost
 from unisono.train import DataParallel
 
 STEPS, ROWS = 3, 8
@@ -58,14 +63,15 @@ def alone(ranks: int, steps: int = STEPS) -> list[bytes]:
     return [parameter.detach().numpy().tobytes() for parameter in model.parameters()]
 
 
-def trained(comm: unisono.Communicator | None = None, **options: Any) -> list[bytes]:
+def trained(comm: unisono.Communicator | None = None, *, compiled: bool = False, **options: Any) -> list[bytes]:
     """One rank of several."""
     torch.set_num_threads(1)
     model = DataParallel(Model(), comm, bucket_bytes=1024, **options)
+    called = torch.compile(model, backend="eager") if compiled else model
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for step in range(STEPS):
         optimizer.zero_grad()
-        loss_of(model, batch(model.comm.rank, step)).backward()
+        loss_of(called, batch(model.comm.rank, step)).backward()
         optimizer.step()
     model.close()
     return [parameter.detach().numpy().tobytes() for parameter in model.parameters()]
@@ -73,3 +79,41 @@ def trained(comm: unisono.Communicator | None = None, **options: Any) -> list[by
 
 def reproducibly_trained() -> list[bytes]:
     return trained(reproducible=True)
+
+
+def compiled_and_trained() -> list[bytes]:
+    return trained(compiled=True, reproducible=True)
+
+
+def left_by_one(notes: str, *, is_killed: bool) -> None:
+    """In the third step, rank 1 dies inside of backward, or ends before it; the others write what they are told."""
+    torch.set_num_threads(1)
+    model = DataParallel(Model(), bucket_bytes=1024)
+    rank, step = model.comm.rank, 0
+
+    def die(_: Any) -> None:
+        if (rank, step) == (1, 2):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    if is_killed:
+        model.module.layer.weight.register_hook(die)
+    while True:
+        began = monotonic()
+        if not is_killed and (rank, step) == (1, 2):
+            return
+        try:
+            model.zero_grad()
+            loss_of(model, batch(rank, step)).backward()
+        except PeerLost as error:
+            text = "\n".join([f"{monotonic() - began:.3f}", str(error), *error.__notes__])
+            Path(notes, str(rank)).write_text(text)
+            return
+        step += 1
+
+
+def killed_in_a_hook(notes: str) -> None:
+    left_by_one(notes, is_killed=True)
+
+
+def ended_early(notes: str) -> None:
+    left_by_one(notes, is_killed=False)

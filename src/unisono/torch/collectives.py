@@ -15,7 +15,7 @@ from ..errors import ConfigError, DeadlineExceeded
 from . import sparse
 from .operators import operator
 from .pages import Pages
-from .tensors import apart, array, cargo, joined, to_fill
+from .tensors import apart, array, cargo, contiguous, joined, require_dense, to_fill
 from .work import Completions, Done, Started, in_words_of_torch
 
 UNSET = timedelta(0)
@@ -43,15 +43,17 @@ class Collectives(ProcessGroup):
         dense, finish = to_fill(tensors[0])
         self._pages.use(dense)
         x = array(dense)
-        return self._make(opts, tensors, finish, "allreduce", x, operator(opts.reduceOp), out=x)
+        return self._make(opts, tensors, finish, "allreduce", x, operator(opts.reduceOp, dense), out=x)
 
     def allreduce_coalesced(self, tensors: Sequence[Tensor], opts: Any = None) -> Work:
         opts = opts or c10d.AllreduceCoalescedOptions()
-        alike = len({tensor.dtype for tensor in tensors}) == 1
+        dense = [tensor for tensor in tensors if not tensor.is_sparse]
+        require_dense(dense)
+        alike = len(dense) == len(tensors) and len({tensor.dtype for tensor in tensors}) == 1
         if alike and sum(tensor.nbytes for tensor in tensors) <= SMALL * len(tensors):
             room, fill = apart(tensors)
             x = array(room.copy_(joined(tensors)))
-            return self._make(opts, tensors, fill, "allreduce", x, operator(opts.reduceOp), out=x)
+            return self._make(opts, tensors, fill, "allreduce", x, operator(opts.reduceOp, room), out=x)
         return self._all([self.allreduce([tensor], _Later(opts)) for tensor in tensors], tensors, opts)
 
     def broadcast(self, tensors: Any, opts: Any = None) -> Work:
@@ -65,7 +67,7 @@ class Collectives(ProcessGroup):
         dense, finish = to_fill(only(tensors, "reduce"))
         x, root = array(dense), opts.rootRank
         out = {"out": x} if root == self.comm.rank else {}
-        return self._make(opts, tensors, finish, "reduce", x, root, operator(opts.reduceOp), **out)
+        return self._make(opts, tensors, finish, "reduce", x, root, operator(opts.reduceOp, dense), **out)
 
     def allgather(self, outputs: Any, inputs: Any, opts: Any = None) -> Work:
         opts = opts or c10d.AllgatherOptions()
@@ -74,12 +76,12 @@ class Collectives(ProcessGroup):
         room, fill = apart(outputs)
         equal = all(each.numel() == source.numel() for each in outputs)
         call = "allgather" if equal else "allgatherv"
-        return self._make(opts, outputs, fill, call, cargo(source.contiguous()), out=cargo(room))
+        return self._make(opts, outputs, fill, call, cargo(contiguous(source)), out=cargo(room))
 
     def all_gather_single(self, output: Tensor, source: Tensor, opts: Any = None) -> Work:
         opts = opts or c10d.AllgatherOptions()
         dense, finish = to_fill(output)
-        return self._make(opts, [output], finish, "allgather", cargo(source.contiguous()), out=cargo(dense))
+        return self._make(opts, [output], finish, "allgather", cargo(contiguous(source)), out=cargo(dense))
 
     def allgather_coalesced(self, outputs: Any, inputs: Sequence[Tensor], opts: Any = None) -> Work:
         """There is a list of outputs for each rank, as long as that of the inputs."""
@@ -97,7 +99,7 @@ class Collectives(ProcessGroup):
     def gather(self, outputs: Any, inputs: Any, opts: Any = None) -> Work:
         opts = opts or c10d.GatherOptions()
         source, root = only(_listed(inputs), "gather"), opts.rootRank
-        x = cargo(source.contiguous())
+        x = cargo(contiguous(source))
         if root != self.comm.rank:
             return self._make(opts, [], None, "gather", x, root)
         outputs = _lists(outputs)[0]
@@ -123,13 +125,13 @@ class Collectives(ProcessGroup):
         counts = [part.numel() for part in parts]
         dense, finish = to_fill(output)
         options = {} if len(set(counts)) == 1 else {"counts": counts}
-        x, op = array(joined(parts)), operator(opts.reduceOp)
+        x, op = array(joined(parts)), operator(opts.reduceOp, output)
         return self._make(opts, [output], finish, "reduce_scatter", x, op, out=array(dense), **options)
 
     def reduce_scatter_single(self, output: Tensor, source: Tensor, opts: Any = None) -> Work:
         opts = opts or c10d.ReduceScatterOptions()
         dense, finish = to_fill(output)
-        x, op = array(source.contiguous().view(-1)), operator(opts.reduceOp)
+        x, op = array(contiguous(source).view(-1)), operator(opts.reduceOp, output)
         return self._make(opts, [output], finish, "reduce_scatter", x, op, out=array(dense))
 
     def reduce_scatter_single_coalesced(self, outputs: Any, inputs: Sequence[Tensor], opts: Any = None) -> Work:
@@ -150,7 +152,7 @@ class Collectives(ProcessGroup):
         opts = opts or c10d.AllToAllOptions()
         dense, finish = to_fill(output)
         counts, _ = self._counts(source, splits), self._counts(output, output_splits)
-        rows = source.contiguous().view(-1)
+        rows = contiguous(source).view(-1)
         if not splits and not output_splits:
             return self._make(opts, [output], finish, "alltoall", cargo(rows), out=cargo(dense))
         return self._exchange(opts, [output], finish, rows, dense, counts)
@@ -217,7 +219,7 @@ class Collectives(ProcessGroup):
         return [tensor.numel() // self.comm.size] * self.comm.size
 
     def _reduce_sparse(self, tensor: Tensor, opts: Any) -> Work:
-        handles, finish = sparse.start(self.comm, tensor, operator(opts.reduceOp), **_deadline(opts))
+        handles, finish = sparse.start(self.comm, tensor, operator(opts.reduceOp, tensor), **_deadline(opts))
         work = Started(handles, [tensor], finish, self._completions)
         if not opts.asyncOp:
             work.wait()

@@ -16,6 +16,7 @@ from torch.distributed import Work
 from .._native import expect_leaks
 from ..comm.communicator import Communicator
 from ..errors import ConfigError, PeerLost
+from ..uncompiled import leave_uncompiled
 from .collectives import Collectives, only
 from .departures import leave, own_part, why_gone
 from .errands import errand_among
@@ -179,3 +180,6 @@ class Group(Collectives):
         """A barrier in which rank 0 names the first rank that did not come, or all of them."""
         seconds = self.comm.deadline if timeout is None else timeout.total_seconds()
         pass_barrier(self._post, self.comm.rank, self.comm.size, seconds, wait_all_ranks=wait_all_ranks)
+
+
+leave_uncompiled((*vars(Collectives).values(), *vars(Group).values()))

@@ -17,7 +17,7 @@ from torch.futures import Future
 
 from ..errors import DeadlineExceeded, UnisonoError
 from .errands import waiting_in
-from .tensors import cargo, to_fill
+from .tensors import cargo, contiguous, to_fill
 from .wheel import Wheel
 from .work import FOR_EVER
 
@@ -42,7 +42,7 @@ class Letter(Work):
         self._wheel = wheel
         self.peer, self.tag, self.sends = peer, tag, sends
         self._tensor = tensor
-        dense, self._finish = (tensor.detach().contiguous(), None) if sends else to_fill(tensor)
+        dense, self._finish = (contiguous(tensor.detach()), None) if sends else to_fill(tensor)
         self.room = _bytes(cargo(dense))
         self.address = dense.data_ptr()
         self.until = monotonic() + seconds

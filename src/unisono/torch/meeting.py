@@ -6,8 +6,7 @@ import socket
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from datetime import timedelta
-from time import monotonic
+from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any
 
 import torch.distributed as dist
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
 
 WORD = "unisono"
 LOOK = 0.25  # seconds between two looks whether those who are waited for can come
+SOON, PATIENCE = 0.001, 0.1  # seconds between two looks at the store, and the part of those that have passed
 SOMEWHERE = "192.0.2.1"  # reserved for documentation: the way there is the way out
 
 
@@ -101,21 +101,28 @@ def _tell(store: Any, word: bytes | None, seconds: float, trouble: Trouble) -> b
     if word is not None:
         store.set(WORD, word)
         return word
-    until = monotonic() + seconds
+    began = looked = monotonic()
     while True:
+        failure: RuntimeError | None = None
         try:
-            store.wait([WORD], timedelta(seconds=max(0.001, min(LOOK, until - monotonic()))))
-            found: bytes = store.get(WORD)
-            return found
-        except RuntimeError as error:  # of a store in a file, time-outs have no other name
+            if store.check([WORD]):
+                found: bytes = store.get(WORD)
+                return found
+        except RuntimeError as error:
+            failure = error
+        now = monotonic()
+        if failure or now > looked + LOOK:
+            looked = now
             if gone := trouble():
                 raise gone from None
-            if monotonic() < until and not isinstance(error, dist.DistNetworkError):
-                continue
+        if now > began + seconds or isinstance(failure, dist.DistNetworkError):
+            why = f" ({str(failure).splitlines()[0]})" if failure else ""
             raise DeadlineExceeded(
-                f"torch's store had no word of rank 0 of this group in {seconds:g} s; have all its ranks called "
-                f"init_process_group or new_group? ({str(error).splitlines()[0]})"
-            ) from error
+                f"torch's store had no word of rank 0 of this group in {now - began:.3g} s; have all its ranks called "
+                f"init_process_group or new_group?{why}"
+            ) from failure
+        # Not in the store, which would write a warning when it has waited in vain.
+        sleep(min(LOOK, max(SOON, (now - began) * PATIENCE)))
 
 
 def _host(store: Any) -> str:

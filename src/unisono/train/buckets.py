@@ -21,7 +21,9 @@ CALL = 100e-6
 """Seconds that starting a call, and hearing of its end, takes from who computes meanwhile."""
 
 SMALLEST, MOST = 256 << 10, 100
-"""Bytes of a bucket; and how many there are at most: the flight recorder keeps the times of 256 calls."""
+"""Bytes of a bucket; and how many there are at most, if gradients fill them: the flight recorder keeps the times of 256
+calls. Of two buckets that come one after the other, the second one would not have fitted into the first, so that there
+are never more than twice as many, and one for each type."""
 
 
 SHORT, LONG = 1 << 20, 16 << 20
@@ -52,9 +54,16 @@ def exposed(nbytes: int, bucket: float, cost: Cost) -> float:
 def best_bucket(nbytes: int, cost: Cost) -> int:
     """Bytes of a bucket, for so many bytes of gradients."""
     best = sqrt(max(nbytes, 1) * cost.call / cost.byte)
-    return int(max(SMALLEST, nbytes / MOST, best))
+    return int(max(SMALLEST, smallest_bucket(nbytes), best))
 
 
-def bucket_bytes_for(comm: Communicator, nbytes: int) -> int:
+def smallest_bucket(nbytes: int) -> int:
+    """Bytes of a bucket, for which there are not too many."""
+    return -(-nbytes // MOST)
+
+
+def bucket_bytes_for(comm: Communicator, nbytes: int, wanted: int | None) -> int:
     """The same on every rank, because all have the same model."""
+    if wanted is not None:
+        return max(wanted, smallest_bucket(nbytes))
     return best_bucket(nbytes, cost_of_allreduce(lambda size: comm.explain("allreduce", size).chosen.predicted))

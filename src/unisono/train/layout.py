@@ -111,6 +111,12 @@ def lay_out(parameters: Iterable[Parameter], bucket_bytes: int, wire: str | None
     return closed + sorted(open_ones.values(), key=lambda bucket: bucket.nbytes, reverse=True)
 
 
+def bytes_of(parameters: Iterable[Parameter], wire: str | None = None) -> int:
+    """Of all gradients, in buckets."""
+    kinds = ((parameter.elements, wire or parameter.dtype) for parameter in parameters)
+    return sum(aligned(elements, dtype) * FLOATS[dtype] for elements, dtype in kinds)
+
+
 def in_order(parameters: Sequence[Parameter], order: Sequence[int]) -> list[Parameter]:
     """The parameters as these numbers say; those that are not named come last."""
     named = dict.fromkeys(order)

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ConfigError, UnisonoError
+from ..uncompiled import leave_uncompiled
 from .heap import keep_freed_memory
 from .report import Report
 from .storage import put
@@ -253,6 +254,9 @@ class DataParallel(torch.nn.Module):
         for name, parameter in self._trained.items():
             if parameter.grad is not None and self._is_view[name]:
                 parameter.grad = self.sync.place(name)
+
+
+leave_uncompiled((DataParallel._begin, DataParallel._abandon, DataParallel._accumulated, DataParallel._end))
 
 
 def _accumulated(wrapper: weakref.ref[DataParallel], name: str, parameter: Any) -> None:

@@ -17,10 +17,13 @@ MATTERS = 0.1
 OFTEN = 0.75
 """Of the steps: who comes last so often is a straggler, if it also matters; of two ranks, each is in half of them."""
 
+MOSTLY = 0.5
+"""Of what is exposed: if all calls of a step took less without the waits for late ranks, the ranks waited."""
+
 
 @dataclass(frozen=True)
 class Straggler:
-    """The rank that came last most often, and the seconds that the others waited for it in a step, on average."""
+    """The rank that came last most often, and the seconds that the others waited for it when it did, on average."""
 
     rank: int
     often: float
@@ -41,6 +44,8 @@ class Report:
     exposed: float
     transfer: float | None
     """Communication without the waits for ranks that came later, if that is known."""
+    held_up: float
+    """In which a rank waited for another one, the mean of all ranks: who comes late by turns, waits in some steps."""
     rank_compute: tuple[float, ...]
     rank_held_up: tuple[float, ...]
     straggler: Straggler | None
@@ -63,6 +68,7 @@ class Report:
             communication=_median(steps, "communication"),
             exposed=_median(steps, "exposed"),
             transfer=float(np.median([each.communication for each in known])) if known else None,
+            held_up=float(np.median([each.held_up.mean() for each in known])) if known else 0.0,
             rank_compute=compute,
             rank_held_up=held_up,
             straggler=_straggler(steps) if ranks > 1 else None,
@@ -80,11 +86,14 @@ class Report:
 
     @property
     def limit(self) -> str:
-        """``straggler``, ``communication`` or ``compute``."""
+        """``straggler``, ``waiting`` (for ranks that come late by turns), ``communication`` or ``compute``."""
         late = self.straggler
         if late is not None and late.often > OFTEN and late.waited_for > MATTERS * self.total:
             return "straggler"
-        return "communication" if self.exposed > MATTERS * self.total else "compute"
+        idle = max(self.exposed, self.held_up)
+        if idle <= MATTERS * self.total:
+            return "compute"
+        return "waiting" if self.transfer is not None and self.transfer < MOSTLY * idle else "communication"
 
     def __str__(self) -> str:
         if not self.steps:
@@ -110,6 +119,8 @@ class Report:
     def _advice(self) -> str:
         if self.limit == "straggler" and self.straggler is not None:
             return f"rank {self.straggler.rank}, which comes last: give it fewer samples, as shares(total) proposes"
+        if self.limit == "waiting":
+            return "ranks that come late by turns: busy cores, or batches that differ"
         if self.limit == "communication":
             return "communication: accumulate over several batches (no_sync), send less (wire=), or larger batches"
         return "compute"
@@ -124,7 +135,7 @@ def _straggler(steps: Sequence[Step]) -> Straggler | None:
     if not known:
         return None
     rank, times = Counter(each.last for each in known).most_common(1)[0]
-    waits = [np.delete(each.held_up, rank).mean() - each.held_up[rank] for each in known]
+    waits = [np.delete(each.held_up, rank).mean() - each.held_up[rank] for each in known if each.last == rank]
     return Straggler(rank, times / len(known), float(max(0.0, np.median(waits))))
 
 

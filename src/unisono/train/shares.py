@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..comm.arguments import whole
 from ..errors import ConfigError
 
 
@@ -12,6 +13,7 @@ def shares(total: int, speeds: Sequence[float]) -> list[int]:
 
     What is left after rounding down goes to those that were rounded most: the sum is exact, and no share is off by 1.
     """
+    total = whole(total, "total")
     if total < 0 or not speeds or min(speeds) <= 0:
         raise ConfigError(f"{total} samples for speeds {list(speeds)}: both have to be positive")
     least = 1 if total >= len(speeds) else 0

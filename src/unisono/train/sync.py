@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from ..comm.arguments import whole
 from ..comm.start import init
 from ..errors import ConfigError
 from . import usage
 from .buckets import bucket_bytes_for
 from .lanes import Lane
-from .layout import FLOATS, Bucket, dtype_name, in_order, lay_out, parameters_of
+from .layout import FLOATS, Bucket, bytes_of, dtype_name, in_order, lay_out, parameters_of
 from .line import Line
 from .places import State
 from .report import Report
@@ -40,7 +41,8 @@ class GradientSync:
     gradient)`` as gradients appear and ``wait()`` in the end: it gives the averages, by name.
 
     - ``engine``: reductions appear there as operations; what uses a gradient may read ``sync.variable(name)``.
-    - ``bucket_bytes``: how large a bucket is; by default from the machine model (`unisono.train.buckets`).
+    - ``bucket_bytes``: how large a bucket is; by default from the machine model (`unisono.train.buckets`). It is raised
+      where there would be more than a few hundred of them, whose times are not kept.
     - ``wire``: the type in which gradients are kept and sent, if not that of the parameters.
     - ``reproducible``: bit for bit what one process computes that adds the ranks' gradients from rank 0 to the last.
     - ``unused``: a parameter without gradient is an ``"error"`` on all ranks, or counts as ``"zero"``.
@@ -68,11 +70,13 @@ class GradientSync:
         self._wire = None if wire is None else dtype_name(wire)
         if unused not in UNUSED or (self._wire or "float32") not in FLOATS:
             raise ConfigError(f"unused={unused!r}, wire={wire!r}: there are {UNUSED}, and {', '.join(FLOATS)}")
+        if bucket_bytes is not None and whole(bucket_bytes, "bucket_bytes") < 1:
+            raise ConfigError(f"bucket_bytes={bucket_bytes}: a bucket has at least one byte")
         self._unused, self._dtype_of, self._engine, self._reorders = unused, dtype_of, engine, reorder
         self.comm = init() if comm is None else comm
         self._made_comm = comm is None
-        nbytes = sum(parameter.elements * FLOATS[self._wire or parameter.dtype] for parameter in self.parameters)
-        self.bucket_bytes = bucket_bytes or bucket_bytes_for(self.comm, nbytes)
+        nbytes = bytes_of(self.parameters, self._wire)
+        self.bucket_bytes = bucket_bytes_for(self.comm, nbytes, bucket_bytes)
         options = {
             "bucket_bytes": self.bucket_bytes, "wire": self._wire, "reproducible": reproducible, "unused": unused,
             "priority": priority, "reorder": reorder,

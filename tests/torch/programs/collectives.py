@@ -101,6 +101,79 @@ def unusual_tensors(rank: int) -> None:
     assert bits.tolist() == [size == 1, True]
 
 
+def complex_tensors(rank: int) -> None:
+    """They have sums and averages; what is not defined for them is refused, rather than made of their parts."""
+    import torch
+    import torch.distributed as dist
+
+    size = dist.get_world_size()
+    total = complex(sum(range(size)), size)
+    for op, right in (
+        (dist.ReduceOp.SUM, total),
+        (dist.ReduceOp.AVG, total / size),
+        (dist._make_nccl_premul_sum(2.0), total * 2),
+    ):
+        dist.reduce(x := torch.full((3,), complex(rank, 1)), 0, op)
+        assert rank or torch.allclose(x, torch.full((3,), right))
+        dist.reduce_scatter_single(
+            x := torch.zeros(3, dtype=torch.complex64), torch.full((3 * size,), complex(rank, 1)), op
+        )
+        assert torch.allclose(x, torch.full((3,), right))
+    x, parts = torch.full((3,), 1j), [torch.full((3,), 1j) for _ in range(size)]
+    for name, op in (("prod", dist.ReduceOp.PRODUCT), ("min", dist.ReduceOp.MIN), ("max", dist.ReduceOp.MAX)):
+        for call in (
+            lambda op: dist.reduce(x, 0, op),
+            lambda op: dist.reduce_scatter(x, parts, op),
+            lambda op: dist.reduce_scatter_single(x, torch.cat(parts), op),
+            lambda op: dist.group.WORLD.allreduce([x], _allreduce_by(op)),
+        ):
+            with raised("ConfigError", f"{name} is not defined for elements of type torch.complex64"):
+                call(op)
+    assert torch.equal(x, torch.full((3,), 1j))
+    dist.barrier()
+
+
+def _allreduce_by(op: Any) -> Any:
+    import torch.distributed as dist
+
+    options = dist.AllreduceOptions()
+    options.reduceOp = op
+    return options
+
+
+def several_as_one(rank: int) -> None:
+    """Calls on lists of tensors, and calls that torch collects."""
+    import torch
+    import torch.distributed as dist
+
+    size = dist.get_world_size()
+    total = float(sum(range(size)))
+
+    def mine() -> list[Any]:
+        return [torch.full((n,), float(rank)) for n in (2, 30_000)]
+
+    with dist._coalescing_manager(async_ops=True) as calls:
+        for x in (reduced := mine()):
+            dist.all_reduce(x)
+    calls.wait()
+    assert all((x == total).all() for x in reduced)
+    whole = [torch.empty(size * x.numel()) for x in mine()]
+    with dist._coalescing_manager():
+        for out, x in zip(whole, mine(), strict=True):
+            dist.all_gather_single(out, x)
+    assert all(torch.equal(out, torch.arange(float(size)).repeat_interleave(len(out) // size)) for out in whole)
+    parts = mine()
+    with dist._coalescing_manager():
+        for out, x in zip(parts, mine(), strict=True):
+            dist.reduce_scatter_single(out, x.repeat(size))
+    assert all((out == total).all() for out in parts)
+    group = dist.group.WORLD
+    group.all_gather_single_coalesced(whole := [torch.empty(size * x.numel()) for x in mine()], mine()).wait()
+    assert all(torch.equal(out, torch.arange(float(size)).repeat_interleave(len(out) // size)) for out in whole)
+    group.reduce_scatter_single_coalesced(parts := mine(), [x.repeat(size) for x in mine()]).wait()
+    assert all((out == total).all() for out in parts)
+
+
 def sparse_tensors(rank: int) -> None:
     """Of all types; those that differ are told apart; a call's own time-out holds."""
     from datetime import timedelta
@@ -116,6 +189,16 @@ def sparse_tensors(rank: int) -> None:
         right = torch.ones(size + 1, 3)
         right[size] = size
         assert torch.equal(rows.to_dense(), right.to(dtype))
+    thin = [torch.sparse_coo_tensor([[rank]], [float(n)], (size,)) for n in (1, 2)]
+    dist.all_reduce_coalesced([*thin, dense := torch.ones(3)])
+    assert [x.to_dense().tolist() for x in thin] == [[1.0] * size, [2.0] * size]
+    assert dense.tolist() == [float(size)] * 3
+    with raised("ConfigError", "sparse_csr", "to_dense()"):
+        dist.all_reduce(torch.eye(3).to_sparse_csr())
+    with raised("ConfigError", "sparse_csr", "to_dense()"):
+        dist.all_reduce_coalesced([torch.ones(2), torch.eye(3).to_sparse_csr()])
+    with raised("ConfigError", "sparse_coo", "to_dense()"):
+        dist.broadcast(thin[0], 0)
     with raised("MismatchError", "float32 (5,)", "float32 (6,)", "on rank 1"):
         dist.all_reduce(torch.sparse_coo_tensor([[0]], [1.0], (5 + min(rank, 1),)))
     dist.barrier()

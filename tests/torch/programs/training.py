@@ -8,7 +8,7 @@ from tests.torch.programs.models import alone, batches, model, same
 
 
 def ddp(rank: int) -> None:
-    """Plain, with a hook, with no_sync, and with Join."""
+    """Plain, with hooks, and with no_sync."""
     import torch
     import torch.distributed as dist
     from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
@@ -33,9 +33,46 @@ def ddp(rank: int) -> None:
     net(batches(1, size)[0, rank]).sum().backward()
     dist.all_reduce(before)
     assert torch.allclose(net.module[0].weight.grad, 2 * before / size, atol=1e-5)
+
+
+def ddp_with_uneven_inputs(rank: int) -> None:
+    """Rank r has r + 1 batches; who has no more of them counts as 0."""
+    import torch
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel
+
+    size = dist.get_world_size()
+    every_batch = batches(size, size)
+    net, right = DistributedDataParallel(model()), model()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
     with net.join():
-        for batch in batches(1 + rank, size)[:, rank]:
-            net(batch).sum().backward()
+        for batch in every_batch[: rank + 1, rank]:
+            optimizer.zero_grad()
+            net(batch).pow(2).mean().backward()
+            optimizer.step()
+    optimizer = torch.optim.SGD(right.parameters(), lr=0.1)
+    for step in range(size):
+        optimizer.zero_grad()
+        for batch in every_batch[step, step:]:
+            (right(batch).pow(2).mean() / size).backward()
+        optimizer.step()
+    same(net.parameters(), [parameter.detach() for parameter in right.parameters()])
+
+
+def ddp_compiled(rank: int) -> None:
+    """The compiler looks at what DDP calls, too, and leaves it as it is."""
+    import torch
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel
+
+    size = dist.get_world_size()
+    net = torch.compile(DistributedDataParallel(model()), backend="aot_eager")
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for batch in batches(3, size)[:, rank]:
+        optimizer.zero_grad()
+        net(batch).pow(2).mean().backward()
+        optimizer.step()
+    same(net.parameters(), alone(size, 3))
 
 
 def ddp_with_power_sgd(rank: int) -> None:
