@@ -8,7 +8,7 @@ from unisono.interpret.verify import verify
 from unisono.schedule.conditions import COLLECTIVES
 from unisono.schedule.spelling import parse_algorithm, schedule_named, spell
 from unisono.tune.candidates import candidates, shares
-from unisono.tune.defaults import COSTS
+from unisono.tune.defaults import COSTS, GAMMA
 from unisono.tune.model import Model, path_name
 from unisono.tune.place import Path, Place
 from unisono.tune.select import Prediction, Selector, best_of
@@ -173,6 +173,19 @@ def test_slow_conversions_count_where_they_change_the_order() -> None:
     )
     assert Selector(model, place).choose("allreduce", 2, 4 * KB, dtype="float16") == "direct"
     assert Selector(model, place).choose("allreduce", 2, 4 * KB) == "exchange"
+
+
+def test_an_operator_that_nobody_measured_costs_what_sums_of_its_type_cost() -> None:
+    model = Model.read({"gamma": {"float32 sum": 1e-11, "float64 sum": 2e-11, "bfloat16 prod": 3e-10}})
+    assert model.gamma_of("float64", "avg") == 2e-11
+    assert model.gamma_of("bfloat16", "prod") == 3e-10
+    assert model.gamma_of("bfloat16", "avg") == GAMMA["bfloat16 sum"], "which was not measured either"
+    assert model.gamma_of("uint8", "xor") == 1e-11
+    for dtype in ("float16", "bfloat16"):
+        assert GAMMA[f"{dtype} sum"] > GAMMA["float32 sum"], "they are added as float32"
+    place = Place((2,), 2, shares_memory=True)
+    average, total = (Model().seconds("allreduce", "direct", 2, MB, place, "bfloat16", op) for op in ("avg", "sum"))
+    assert average == total > Model().seconds("allreduce", "direct", 2, MB, place)
 
 
 def test_of_equal_predictions_the_first_is_taken() -> None:
