@@ -31,9 +31,9 @@ def main() -> None:
             known if kind.startswith("wire") else {name: price for name, price in model.costs[kind].items() if price}
         )
         lines += [f'    "{kind}": {{', *(f'        "{name}": {price:.2g},' for name, price in prices.items()), "    },"]
-    gamma = ", ".join(f'"{name}": {model.gamma[name]:.2g}' for name in GAMMA)
+    lines += ["}", "", "GAMMA = {", *(f'    "{name}": {model.gamma[name]:.2g},' for name in GAMMA), "}", ""]
     head = FILE.read_text(encoding="utf-8").partition("COSTS:")[0]
-    FILE.write_text(head + "\n".join([*lines, "}", "", f"GAMMA = {{{gamma}}}", ""]), encoding="utf-8")
+    FILE.write_text(head + "\n".join(lines), encoding="utf-8")
 
 
 if __name__ == "__main__":

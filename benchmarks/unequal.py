@@ -43,7 +43,8 @@ def measure(rounds: int) -> None:
         print("ok" if np.median(ratios["chosen"]) <= BAR else "MISS", f"(bar: {BAR})")
 
 
-def main(rounds: int = 5, slow: int = 3) -> None:
+def main(rounds: int = 5, slow: int = 3) -> bool:
+    """Is the bar met?"""
     try:
         with (
             tempfile.TemporaryDirectory() as directory,
@@ -59,10 +60,11 @@ def main(rounds: int = 5, slow: int = 3) -> None:
         print("".join(line.partition("] ")[2] for line in out.splitlines(keepends=True)), end="")
     if tuned.returncode or done.returncode:
         raise SystemExit(tuned.stderr + done.stderr)
+    return "MISS" not in done.stdout
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--measure"]:
         measure(int(sys.argv[2]))
     else:
-        main(*map(int, sys.argv[1:]))
+        sys.exit(0 if main(*map(int, sys.argv[1:])) else 1)

@@ -217,6 +217,12 @@ def test_a_plan_as_json_has_every_step() -> None:
         (("--plot", "x.svg", "--hosts", "1"), "try --hosts 1:2"),
         (("--compute-ms", "0"), "longer than 0 ms; try 300"),
         (("--backward", "2"), "the nearest is 1"),
+        (
+            ("--per-host", "100000"),
+            "--per-host 100000: on 64 hosts there are 1 to 1024 ranks per host; the nearest is 1024",
+        ),
+        (("--hosts", "1:4096", "--per-host", "100"), "--per-host 100: on 4096 hosts there are 1 to 64 ranks per host"),
+        (("--per-host", "0"), "--per-host 0: on 64 hosts there are 1 to 1024 ranks per host; the nearest is 1"),
     ],
 )
 def test_plans_that_make_no_sense_get_a_line(

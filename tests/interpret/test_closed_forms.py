@@ -69,6 +69,7 @@ def scatter(p: int, n: int) -> Terms:
 # Rounds, bytes in turn and bytes reduced in turn, for root 0.
 FORMS: dict[tuple[str, str], Callable[[int, int], Terms]] = {
     ("broadcast", "flat"): lambda p, n: (1, (p - 1) * n, 0),
+    ("broadcast", "direct"): lambda p, n: (2, 2 * (p - 1) / p * n, 0),
     ("broadcast", "mst"): lambda p, n: (logs(p)[0], logs(p)[0] * n, 0),
     ("broadcast", "ring"): lambda p, n: (logs(p)[0] + p - 1, 2 * (p - 1) / p * n, 0),
     ("broadcast", "recursive_doubling"): lambda p, n: plus(scatter(p, n), recursive_doubling_allgather(p, n)),

@@ -163,3 +163,17 @@ def test_jobs_that_make_no_sense(changes: dict, said: str) -> None:
 def test_there_is_at_least_one_host() -> None:
     with pytest.raises(ConfigError, match="the nearest is 1"):
         plan(JOB, [0, 4])
+
+
+@pytest.mark.parametrize(
+    ("count", "said"),
+    [
+        (1.5, "not 1.5; the nearest is 2"),
+        (0.2, "not 0.2; the nearest is 1"),
+        (float("nan"), "not nan"),
+        ("4", "not '4'"),
+    ],
+)
+def test_hosts_are_counted_in_whole_numbers(count: object, said: str) -> None:
+    with pytest.raises(ConfigError, match=f"numbers of hosts are whole, {said}$"):
+        plan(JOB, [1, count])  # type: ignore[list-item]

@@ -20,7 +20,7 @@ BUILT_IN = algorithms()
 every_algorithm = pytest.mark.parametrize("algorithm", BUILT_IN, ids=lambda x: f"{x.collective.name}-{x.name}")
 
 ASKED_FOR = {
-    "broadcast": {"flat", "mst", "ring", "recursive_doubling", "pipelined_chain"},
+    "broadcast": {"flat", "direct", "mst", "ring", "recursive_doubling", "pipelined_chain"},
     "reduce": {"flat", "direct", "mst", "ring", "recursive_halving"},
     "scatter": {"flat", "mst"},
     "gather": {"flat", "mst"},

@@ -1,6 +1,7 @@
 """Asynchronous flows: never slower than lockstep, equal to it where all ranks do the same, and right by hand."""
 
 from math import isclose
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from unisono.schedule.catalog import algorithms, find
 from unisono.schedule.conditions import COLLECTIVES
 from unisono.schedule.ir import ALL, Get, Number, Put, Rounds, Span
 from unisono.schedule.pattern import pattern
-from unisono.simulate import simulate, topology
+from unisono.simulate import Setting, simulate, simulate_in_network, topology
 
 ALPHA, BETA, GAMMA = 3e-6, 2e-9, 5e-10
 MACHINE = Machine(Link(ALPHA, BETA), GAMMA)
@@ -195,6 +196,18 @@ def test_a_changed_link_changes_the_time_only_where_it_is_used() -> None:
     assert isclose(slower.time, 7 * (ALPHA + 9 * N / 8 * BETA))
     assert slower.bottleneck.name == "rank 3 +x"
     assert slower.utilisation(slower.bottleneck) == pytest.approx(7 * 9 * N / 8 * BETA / slower.time)
+
+
+@pytest.mark.parametrize(
+    ("nbytes", "said"),
+    [(-5, "0 bytes or more, not -5; the nearest is 0"), (1.5, "a whole number from 0 up, not 1.5"), (True, "not True")],
+)
+def test_vectors_that_there_are_not(nbytes: Any, said: str) -> None:
+    for mode in ("flows", "lockstep"):
+        with pytest.raises(ConfigError, match=said):
+            simulate(find("allreduce", "ring").schedule(4), nbytes, mode=mode)
+    with pytest.raises(ConfigError, match=said):
+        simulate_in_network("allreduce", nbytes, Setting(MACHINE, topology("switch", 4)))
 
 
 def test_modes_and_ranks_that_there_are_not() -> None:

@@ -81,6 +81,23 @@ def test_a_broken_file_in_the_cache_is_a_line_on_stderr(tmp_path: Path) -> None:
     assert (done.stdout.count("fine"), done.stderr) == (2, "")
 
 
+def test_what_tune_left_in_the_cache_is_what_init_chooses_by(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import unisono\nwith unisono.init() as comm:\n    print('prices:', comm.explain('allreduce', 64).prices)\n"
+    )
+    here = {"XDG_CACHE_HOME": str(tmp_path), "UNISONO_MODEL": ""}
+    assert cli("run", "-n", 2, script, **here).stdout.count("prices: defaults\n") == 2
+    made = cli("run", "-n", 2, "-m", "tests.tune.tuned", **here)
+    assert made.returncode == 0, made.stderr
+    (file,) = (tmp_path / "unisono" / "models").iterdir()
+    assert f"the model is in {file}" in made.stdout
+    for ranks in (2, 3):
+        assert cli("run", "-n", ranks, script, **here).stdout.count(f"prices: {file}\n") == ranks
+    off = here | {"UNISONO_MODEL": "off"}
+    assert cli("run", "-n", 2, script, **off).stdout.count("prices: defaults\n") == 2
+
+
 def test_prices_are_measured_and_predict_what_was_measured() -> None:
     def job() -> Any:
         calibrate.SIZES = {"memory": (64, 4096, 1 << 18)}

@@ -7,8 +7,9 @@ import pytest
 from unisono.interpret.verify import verify
 from unisono.schedule.conditions import COLLECTIVES
 from unisono.schedule.spelling import parse_algorithm, schedule_named, spell
-from unisono.tune.candidates import candidates, shares
-from unisono.tune.defaults import COSTS
+from unisono.tune.candidates import candidates, shares, slower_than_predicted
+from unisono.tune.defaults import COSTS, GAMMA
+from unisono.tune.guidelines import GUIDELINES
 from unisono.tune.model import Model, path_name
 from unisono.tune.place import Path, Place
 from unisono.tune.select import Prediction, Selector, best_of
@@ -16,6 +17,7 @@ from unisono.tune.terms import kind_of
 
 KB, MB = 1 << 10, 1 << 20
 FOUR_HOSTS = Place((1, 1, 1, 1), 2)
+SIZES = (8, KB, 4 * KB, 16 * KB, 64 * KB, 128 * KB, MB, 8 * MB, 64 * MB)
 ONE_SLOW = FOUR_HOSTS._replace(slow=(16, 16, 16, 64))
 
 
@@ -164,6 +166,51 @@ def test_other_prices_give_other_choices() -> None:
     assert Selector(Model(only_rounds), FOUR_HOSTS).select("allreduce", 4, 64 * MB).name == "exchange"
 
 
+def places(p: int) -> dict[str, Place]:
+    crowded = {
+        "memory, crowded": Place((p,), 2, shares_memory=True),
+        "tcp, crowded": Place((p,), 2),
+        "wire, crowded": Place((1,) * p, 2, machines=(0,) * p),
+    }
+    return {
+        "memory": Place((p,), max(2, p), shares_memory=True),
+        "tcp": Place((p,), max(2, p)),
+        "wire": Place((1,) * p, 2),
+        **(crowded if p > 2 else {}),
+    }
+
+
+@pytest.mark.parametrize("p", [2, 3, 4, 5, 8])
+def test_guidelines_hold_in_predictions(p: int) -> None:
+    for name, place in places(p).items():
+        selector = Selector(Model(), place)
+
+        def seconds(collective: str, nbytes: int, selector: Selector = selector) -> float:
+            chosen = selector.choose(collective, p, nbytes)
+            return selector.model.seconds(collective, chosen, p, nbytes, selector.place)
+
+        for nbytes in SIZES:
+            for whole, parts in GUIDELINES:
+                if whole == "allgather" and place.is_crowded:
+                    continue  # what gathers and broadcasts would be no faster: `slower_than_predicted`
+                ratio = seconds(whole, nbytes) / sum(seconds(part, nbytes) for part in parts)
+                assert round(ratio, 2) <= 1.15, (name, nbytes, whole, parts)
+
+
+@pytest.mark.parametrize("p", [2, 3, 4, 5, 8])
+@pytest.mark.parametrize("collective", COLLECTIVES)
+def test_no_algorithm_is_predicted_to_be_much_faster_than_the_chosen_one(collective: str, p: int) -> None:
+    """Of all in the catalogue, but for those that were measured not to be."""
+    for name, place in places(p).items():
+        selector = Selector(Model(), place)
+        slower = slower_than_predicted(collective, p, place)
+        for nbytes in SIZES if collective != "barrier" else (0,):
+            chosen, *others = selector.predictions(collective, p, nbytes, selector.choose(collective, p, nbytes))
+            for other in others:
+                if other.algorithm.partition(":")[0] not in slower:
+                    assert round(chosen.seconds / other.seconds, 2) <= 1.15, (name, nbytes, chosen, other)
+
+
 def test_slow_conversions_count_where_they_change_the_order() -> None:
     model = Model(gamma={"float32 sum": 1e-10, "float16 sum": 1e-7})
     place = Place((2,), 2, shares_memory=True)
@@ -173,6 +220,19 @@ def test_slow_conversions_count_where_they_change_the_order() -> None:
     )
     assert Selector(model, place).choose("allreduce", 2, 4 * KB, dtype="float16") == "direct"
     assert Selector(model, place).choose("allreduce", 2, 4 * KB) == "exchange"
+
+
+def test_an_operator_that_nobody_measured_costs_what_sums_of_its_type_cost() -> None:
+    model = Model.read({"gamma": {"float32 sum": 1e-11, "float64 sum": 2e-11, "bfloat16 prod": 3e-10}})
+    assert model.gamma_of("float64", "avg") == 2e-11
+    assert model.gamma_of("bfloat16", "prod") == 3e-10
+    assert model.gamma_of("bfloat16", "avg") == GAMMA["bfloat16 sum"], "which was not measured either"
+    assert model.gamma_of("uint8", "xor") == 1e-11
+    for dtype in ("float16", "bfloat16"):
+        assert GAMMA[f"{dtype} sum"] > GAMMA["float32 sum"], "they are added as float32"
+    place = Place((2,), 2, shares_memory=True)
+    average, total = (Model().seconds("allreduce", "direct", 2, MB, place, "bfloat16", op) for op in ("avg", "sum"))
+    assert average == total > Model().seconds("allreduce", "direct", 2, MB, place)
 
 
 def test_of_equal_predictions_the_first_is_taken() -> None:

@@ -24,7 +24,7 @@ from .choices import clamp
 from .simulate_files import require_writable, write
 from .units import format_bytes, format_seconds, parse_bandwidth, parse_bytes, parse_seconds
 
-MOST_HOSTS = 4096
+MOST_HOSTS, MOST_PER_HOST, MOST_RANKS = 4096, 1024, 1 << 18
 MOST_COLUMNS = 7
 
 
@@ -47,6 +47,8 @@ def plan_command(
     """Forecast training on more hosts: time per step, efficiency, cost, and what would help."""
     if not 0 < compute_ms < float("inf"):
         raise ConfigError(f"--compute-ms {compute_ms:g}: a step computes for longer than 0 ms; try 300")
+    counts = parse_hosts(hosts)
+    _require_per_host(per_host, max(counts))
     job = Job(
         parse_bytes(model_bytes),
         compute_ms / 1e3,
@@ -58,7 +60,6 @@ def plan_command(
         backward,
     )
     hourly = None if price is None else parse_price(price)
-    counts = parse_hosts(hosts)
     if plot is not None:
         _check_plot(plot, counts)
     found = plan(job, counts)
@@ -95,6 +96,15 @@ def _require_hosts(text: str, *counts: int) -> None:
                 f"--hosts {text}: there are 1 to {MOST_HOSTS} hosts, not {count}; "
                 f"the nearest is {clamp(count, 1, MOST_HOSTS)}"
             )
+
+
+def _require_per_host(per_host: int, hosts: int) -> None:
+    most = min(MOST_PER_HOST, MOST_RANKS // hosts)
+    if not 1 <= per_host <= most:
+        raise ConfigError(
+            f"--per-host {per_host}: on {_hosts(hosts)} there are 1 to {most} ranks per host; "
+            f"the nearest is {clamp(per_host, 1, most)}"
+        )
 
 
 def _check_plot(path: Path, counts: list[int]) -> None:

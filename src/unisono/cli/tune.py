@@ -49,9 +49,9 @@ def tune(
             f"--ranks {ranks}: 2 to {MOST_RANKS} can be measured; the nearest is {min(max(ranks, 2), MOST_RANKS)}"
         )
     counts = counts_on(cores, ranks)
-    _measure_here(counts, out)
     if counts[-1] <= cores <= MOST_RANKS - 2:
-        print(f"more ranks than {cores} cores: not measured, prices as before; --ranks {cores + 2} would")
+        print(f"more ranks than {cores} cores: not measured, prices as before; --ranks {cores + 2} would", flush=True)
+    _measure_here(counts, out)
 
 
 def counts_on(cores: int, ranks: int | None = None) -> list[int]:
@@ -76,21 +76,21 @@ def _measure_here(counts: list[int], out: Path | None) -> None:
         _progress(f"{number} of {len(steps)}: {count} ranks, {'shared memory' if links == 'auto' else 'TCP'}")
         _merge(facts, launch(measure_ranks, count, links, timeout=LONGEST)[0])
     _progress("")
-    _keep(facts, [machine_facts()], ["here"], out)
-    print(f"measured in {time.monotonic() - begun:.0f} s")
+    _keep(facts, [machine_facts()], ["here"], out, begun)
 
 
 def _measure_these(out: Path | None) -> None:
+    begun = time.monotonic()
     with init(model="off", allow_pickle=True) as comm:
         first = comm.rank == 0
         facts = dict(measure(comm, lambda text: print(f"measuring: {text}", flush=True) if first else None))
         machines = comm.allgather_object(machine_facts())
         if first:
-            _keep(facts, machines, comm.hosts, out)
+            _keep(facts, machines, comm.hosts, out, begun)
 
 
-def _keep(facts: dict[str, Any], machines: list[list[Any]], hosts: list[str], out: Path | None) -> None:
-    """Together with what was measured before of the same cluster."""
+def _keep(facts: dict[str, Any], machines: list[list[Any]], hosts: list[str], out: Path | None, begun: float) -> None:
+    """Together with what was measured before of the same cluster. The last line says it all."""
     path = out or file_of(cache_directory(), fingerprint(__version__, machines, hosts))
     known: dict[str, Any] = {}
     if path.exists():
@@ -107,13 +107,12 @@ def _keep(facts: dict[str, Any], machines: list[list[Any]], hosts: list[str], ou
     }
     model = Model.read(known)
     save(path, model, about)
-    for kind in facts["costs"]:
-        print(f"{kind.replace('_', ', '):16} measured")
     for host, rate in facts.get("rates", {}).items():
         print(f"{host:16} {rate * 8e-6:,.0f} Mbit/s")
     for line in _paths(model, hosts):
         print(line)
-    print(f"the model is in {path}")
+    kinds = ", ".join(" ".join(reversed(kind.split("_"))) for kind in facts["costs"])
+    print(f"measured {kinds} in {time.monotonic() - begun:.0f} s; the model is in {path}")
 
 
 def _paths(model: Model, hosts: list[str]) -> Iterator[str]:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from math import isfinite
+
+import numpy as np
 
 from ..errors import ConfigError
 from .job import Job
@@ -65,13 +68,20 @@ class Plan:
 
 def plan(job: Job, hosts: Iterable[int]) -> Plan:
     """Forecast a job on these numbers of hosts."""
-    counts = tuple(sorted(set(hosts)))
+    counts = tuple(sorted({_whole(count) for count in hosts}))
     if not counts or counts[0] < 1:
         raise ConfigError(f"there is at least 1 host, not {counts[0] if counts else 'none'}; the nearest is 1")
     steps = tuple(
         step for count in counts for overlapped in (False, True) for step in _steps(job, count, overlapped=overlapped)
     )
     return Plan(job, counts, steps, best_step(job, 1))
+
+
+def _whole(count: object) -> int:
+    if isinstance(count, bool) or not isinstance(count, int | np.integer):
+        nearest = f"; the nearest is {max(1, round(count))}" if isinstance(count, float) and isfinite(count) else ""
+        raise ConfigError(f"numbers of hosts are whole, not {count!r}{nearest}")
+    return int(count)
 
 
 def best_step(job: Job, hosts: int) -> Step:

@@ -67,6 +67,7 @@ def row(
 
 _BUILT_IN = (
     row("broadcast", "flat", direct.flat_broadcast, one_block),
+    row("broadcast", "direct", direct.direct_broadcast, block_per_rank),
     row("broadcast", "mst", tree.mst_broadcast, one_block, CHAN),
     row("broadcast", "ring", ring.ring_broadcast, block_per_rank, CHAN),
     row("broadcast", "recursive_doubling", recursive.recursive_doubling_broadcast, block_per_rank, THAKUR),

@@ -53,6 +53,12 @@ direct_reduce_scatter = dual(
     summary="Every rank sends every other rank that rank's block.",
     reducing=True,
 )
+direct_broadcast = then(
+    flat_scatter,
+    direct_allgather,
+    name="direct_broadcast",
+    summary="The root sends each rank one block, and each rank sends that to all others.",
+)
 direct_reduce = then(
     direct_reduce_scatter,
     flat_gather,

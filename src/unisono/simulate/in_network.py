@@ -12,7 +12,7 @@ import numpy as np
 from ..errors import ConfigError
 from ..schedule.conditions import COLLECTIVES
 from .outcome import Loads, Outcome, Terms
-from .simulation import bound_time, require_mode
+from .simulation import bound_time, require_bytes, require_mode
 from .work import Setting
 
 WAYS = {"allreduce": 2, "barrier": 2, "reduce": 1, "broadcast": 1}
@@ -22,6 +22,7 @@ WAYS = {"allreduce": 2, "barrier": 2, "reduce": 1, "broadcast": 1}
 def simulate_in_network(collective: str, nbytes: int, setting: Setting, *, mode: str = "flows") -> Outcome:
     """A collective that the switches of a topology carry out."""
     require_mode(mode)
+    require_bytes(nbytes)
     on, machine = setting.topology, setting.machine
     if collective not in WAYS:
         raise ConfigError(f"switches do not add up a {collective}; they can: {', '.join(WAYS)}")

@@ -50,6 +50,7 @@ def simulate(
     bytes at a time, as our executor does over links; otherwise when all of it is there. ``record`` keeps messages for
     pictures. ``fair``: see `flows`.
     """
+    require_bytes(nbytes)
     setting = Setting(machine, topology(on, schedule.p) if isinstance(on, str) else on, hop, dict(stragglers or {}))
     failure = None if fail is None else Failure(*fail)
     _check(schedule, setting, mode, failure, segment, fair=fair)
@@ -106,6 +107,14 @@ def require_mode(mode: str) -> None:
     if mode not in MODES:
         near = get_close_matches(mode, MODES, n=1, cutoff=0)[0]
         raise ConfigError(f"no mode is called {mode!r}; there are: {', '.join(MODES)}; did you mean {near!r}?")
+
+
+def require_bytes(nbytes: object) -> None:
+    """Can a vector have so many?"""
+    if isinstance(nbytes, bool) or not isinstance(nbytes, int | np.integer):
+        raise ConfigError(f"the bytes of a vector are a whole number from 0 up, not {nbytes!r}")
+    if nbytes < 0:
+        raise ConfigError(f"a vector has 0 bytes or more, not {nbytes}; the nearest is 0")
 
 
 def _check(

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from ..schedule.spelling import spell
 from .place import SLOWNESS, Place
+from .terms import kind_of
 
 SHORT = 16 << 10
 """Bytes: in memory, a vector is short if the vectors of all ranks together have no more."""
@@ -33,16 +34,26 @@ IN_MEMORY: dict[str, tuple[str, ...]] = {
 }
 OVER_LINKS: dict[str, tuple[str, ...]] = {
     "allreduce": ("ring", "direct", "mst", "exchange", "recursive_doubling", "halving_doubling", "circulant", "flat"),
-    "broadcast": ("mst", "pipelined_chain", "ring", "recursive_doubling", "flat"),
-    "reduce": ("mst", "ring", "recursive_halving", "flat"),
+    "broadcast": ("mst", "pipelined_chain", "ring", "recursive_doubling", "direct", "flat"),
+    "reduce": ("mst", "ring", "recursive_halving", "direct", "flat"),
     "scatter": ("flat", "mst"),
     "gather": ("flat", "mst"),
-    "allgather": ("ring", "direct", "bruck", "flat", "mst", "recursive_doubling"),
+    "allgather": ("ring", "direct", "recursive_doubling", "bruck", "flat", "mst"),
     "reduce_scatter": ("ring", "direct", "circulant", "mst", "recursive_halving"),
     "alltoall": ("pairwise", "bruck"),
-    "barrier": ("dissemination",),
+    "barrier": ("dissemination", "exchange"),
     "scan": ("recursive_doubling",),
 }
+SLOWER_THAN_PREDICTED: dict[tuple[str, str], frozenset[str]] = {
+    ("memory_crowded", "allreduce"): frozenset({"exchange"}),
+    ("memory_crowded", "reduce"): frozenset({"flat", "mst"}),  # of long vectors
+    ("memory_crowded", "allgather"): frozenset({"recursive_doubling", "bruck", "flat"}),
+    ("memory_crowded", "reduce_scatter"): frozenset({"recursive_halving", "circulant"}),
+    ("tcp", "allgather"): frozenset({"flat", "mst"}),
+    ("tcp_crowded", "allgather"): frozenset({"flat", "mst"}),
+    ("wire_crowded", "allgather"): frozenset({"flat", "mst"}),
+}
+"""By kind of links and collective, for `slower_than_predicted`; docs/tune.md has the figures."""
 TWO_RANKS = {"allreduce": "exchange", "allgather": "direct", "reduce_scatter": "direct"}
 MIDDLING = 4 << 20
 """Bytes: on one host, up to here a round more costs more than what one has to wait for many at once."""
@@ -66,24 +77,42 @@ def candidates(collective: str, p: int, nbytes: int, place: Place) -> list[str]:
     return found
 
 
+def slower_than_predicted(collective: str, p: int, place: Place) -> frozenset[str]:
+    """What would be chosen by its prediction, but was measured to be no faster than what is chosen."""
+    kind = kind_of(place)
+    names = SLOWER_THAN_PREDICTED.get((kind, collective), frozenset())
+    if collective == "allgather" and kind in ("tcp_crowded", "wire_crowded") and p & (p - 1):
+        names |= {"recursive_doubling"}  # where ranks beyond the power of two wait for the others
+    if kind == "memory" and p == 2 and collective in ("broadcast", "reduce"):
+        names |= {"pipelined_chain", "direct", "ring", "recursive_halving"}  # the last three are the same of two ranks
+    return names
+
+
 def _in_memory(collective: str, p: int, nbytes: int, place: Place) -> tuple[str, ...]:
     match collective:
-        case "allreduce" if place.is_crowded:  # an exchange costs more there than is predicted
-            return ("flat", "direct") if nbytes * p <= SHORT else ("direct",)
+        case "allreduce" if place.is_crowded:
+            return ("flat", "direct") if nbytes * p <= SHORT else ("direct", *_few_waits(p, nbytes))
         case "allreduce" if nbytes * p <= SHORT:
             return ("exchange", "direct")
         case "reduce" if nbytes * p > 4 * LONG or (p == 2 and nbytes * p >= LONG // 2):
             return ("direct", "flat")
+        case "reduce" if p > FEW_AT_ONCE and place.is_crowded and nbytes * p >= LONG // 2:
+            return ("direct",)
+        case "reduce" if p > 2 and not place.is_crowded:  # of two ranks, a flat one is faster, whatever is predicted
+            return ("flat", "direct")
         case "broadcast" if p == 2 and nbytes * p >= LONG // 2:  # of more, each would wait for one other's copy
             return ("pipelined_chain", "flat")
     return IN_MEMORY[collective]
 
 
+def _few_waits(p: int, nbytes: int) -> tuple[str, ...]:
+    """In which half of the ranks, or one, add up for all, so that others wait for fewer."""
+    return ("parameter_servers", "flat") if p > FEW_AT_ONCE and nbytes * p <= LONG // 2 else ()
+
+
 def _over_links(collective: str, p: int, nbytes: int, place: Place) -> tuple[str, ...]:
     """Favourites first: what was best of all most of the time."""
-    names = OVER_LINKS[collective]
-    if collective == "allgather" and place.is_one_host:  # up a tree and down again takes longer than is predicted
-        names = tuple(name for name in names if name not in ("flat", "mst"))
+    names = tuple(name for name in OVER_LINKS[collective] if name not in slower_than_predicted(collective, p, place))
     favourites = [name for name in _favourites(collective, p, nbytes, place) if name in names]
     return (*favourites, *(name for name in names if name not in favourites))
 
@@ -92,11 +121,11 @@ def _favourites(collective: str, p: int, nbytes: int, place: Place) -> Iterator[
     if p == 2:
         yield from [TWO_RANKS[collective]] if collective in TWO_RANKS else []
     elif place.is_one_host:
-        yield from ["direct"] if nbytes <= MIDDLING else []
+        yield from ["direct"] if nbytes <= MIDDLING and collective in TWO_RANKS else []
     elif nbytes <= SHORT:
         if place.is_crowded:  # in a tree, few ranks want cores at a time
-            yield "flat" if collective == "allgather" else "mst"
-        if p <= FEW_AT_ONCE:
+            yield "mst"
+        if p <= FEW_AT_ONCE and collective in TWO_RANKS:
             yield "direct"
 
 

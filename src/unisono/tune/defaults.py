@@ -75,4 +75,10 @@ COSTS: dict[str, dict[str, float]] = {
     },
 }
 
-GAMMA = {"float32 sum": 4.5e-11, "float16 sum": 5.8e-11, "float16 max": 7.3e-11}
+GAMMA = {
+    "float32 sum": 4.5e-11,
+    "float16 sum": 5.8e-11,
+    "float16 max": 7.3e-11,
+    "bfloat16 sum": 7.4e-11,
+    "bfloat16 max": 9.3e-11,
+}

@@ -46,8 +46,9 @@ class Model:
         return total
 
     def gamma_of(self, dtype: str, op: str) -> float:
-        """Seconds to reduce a byte; as for float32 sums if nobody measured it."""
-        return self.gamma.get(f"{dtype} {op}", self.gamma["float32 sum"])
+        """Seconds to reduce a byte; as for sums of the type if nobody measured it, or else for those of float32."""
+        known = (self.gamma.get(f"{kind} {how}") for kind, how in ((dtype, op), (dtype, "sum"), ("float32", "sum")))
+        return next(seconds for seconds in known if seconds is not None)
 
     def at(self, place: Place, names: list[str]) -> Place:
         """The place, with what the wires of its hosts are like, and the paths between them."""
