@@ -132,10 +132,11 @@ def test_a_circle_of_waits_over_two_engines_raises() -> None:
             one.wait(A)
 
         outer = one.push(lambda: other.push(inner, name="inner").wait(), mutate=[A])
-        with pytest.raises(ConfigError, match="operation inner waits for operation wait: it would wait for itself"):
+        # Whoever comes to its wait last is told.
+        with pytest.raises(ConfigError, match=r"waits for operation (wait|inner): it would wait for itself"):
             outer.wait(20)
         all_of_it = one.push(lambda: other.push(one.wait, name="all").wait())
-        with pytest.raises(ConfigError, match="operation all waits for all: it would wait for itself"):
+        with pytest.raises(ConfigError, match=r"waits for (all|operation all): it would wait for itself"):
             all_of_it.wait(20)
         one.restore(A)
 
