@@ -6,9 +6,10 @@
 
 namespace unisono::server {
 
-/// Before a thread sleeps: to be woken takes about 25 us, as long as a server needs for most requests. A
-/// server that nobody asks sleeps after this.
-inline constexpr std::chrono::microseconds time_of_servers{50};
+/// Before a thread sleeps: to be woken takes about 25 us, as long as a server needs for most requests; over
+/// TCP, a worker that sleeps until it has its answer asks again after 60. A server that nobody asks sleeps
+/// after this.
+inline constexpr std::chrono::microseconds time_of_servers{100};
 /// Of a worker that waits for an answer.
 inline constexpr std::chrono::microseconds time_of_workers{200};
 

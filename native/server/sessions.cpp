@@ -48,7 +48,8 @@ void Shard::take_arrivals() {
 void Shard::serve(Session& session) {
     try {
         session.connection.awake();
-        lingers_ |= session.connection.shares_memory();
+        lingers_ = true;
+        lingers_at_sockets_ |= !session.connection.shares_memory();
         session.connection.flush();
         pump(session);
     } catch (const CallFailed&) {

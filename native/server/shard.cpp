@@ -110,14 +110,15 @@ void Shard::run() {
     }
 }
 
-/// Those who share memory are looked at for a short while before the thread sleeps, as they often ask again
-/// at once; then they are told to ring.
+/// Sessions are looked at for a short while before the thread sleeps, as who was served often asks again at
+/// once; then those who share memory are told to ring.
 bool Shard::may_rest() {
     if (!hungry_.empty()) return false;
     const auto is_here = [](const Session& session) { return session.connection.shares_core(); };
-    if (std::exchange(lingers_, false) && linger(
-                                              time_of_servers, [this] { return find_stirring(); },
-                                              [&] { return std::ranges::any_of(sessions_, is_here); }))
+    const bool looks_at_sockets = std::exchange(lingers_at_sockets_, false);
+    const auto look = [&] { return find_stirring() || (looks_at_sockets && has_events()); };
+    if (std::exchange(lingers_, false) &&
+        linger(time_of_servers, look, [&] { return std::ranges::any_of(sessions_, is_here); }))
         return false;
     for (Session& session : sessions_)
         if (!session.gone && !session.connection.rest(may_ask(session))) hungry_.push_back(&session);
@@ -128,6 +129,11 @@ bool Shard::find_stirring() {
     for (Session& session : sessions_)
         if (!session.gone && session.connection.stirs(may_ask(session))) hungry_.push_back(&session);
     return !hungry_.empty();
+}
+
+bool Shard::has_events() const {
+    epoll_event event;
+    return ::epoll_wait(epoll_.number(), &event, 1, 0) > 0;
 }
 
 int Shard::next_timeout() const {

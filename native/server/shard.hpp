@@ -108,6 +108,7 @@ class Shard {
     void run();
     bool may_rest();
     bool find_stirring();
+    bool has_events() const;
     int next_timeout() const;
     void answer_bell();
     void take_arrivals();
@@ -175,7 +176,8 @@ class Shard {
     std::list<Parked> parked_;
     std::vector<Session*> touched_;                     // have something to send
     std::vector<Session*> hungry_;                      // may have sent more than was looked at
-    bool lingers_ = false;                              // somebody who shares memory was served just now
+    bool lingers_ = false;                              // somebody was served just now
+    bool lingers_at_sockets_ = false;                   // over TCP
     std::map<std::uint32_t, Time::time_point> broken_;  // workers, since when; the coordinator's
     std::set<std::uint64_t> fenced_;                    // incarnations that have ended
     std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t> waits_;  // who, for whom: nanoseconds
