@@ -89,6 +89,8 @@ std::size_t BasicRingWriter<AnyBell>::room(std::size_t wanted) {
 
 template <class AnyBell>
 bool BasicRingWriter<AnyBell>::stirs() const {
+    // `write` may have stopped with room left, and a reader that waits for the rest of it makes no more.
+    if (tail_ - head_seen_ < ring_.bytes.size()) return true;
     // Sequentially consistent for the bell: who is about to sleep looks at this after it has said so.
     return ring_.control.head.load(std::memory_order_seq_cst) != head_seen_ ||
            ring_.control.consumer_closed.load(std::memory_order_seq_cst) != 0;

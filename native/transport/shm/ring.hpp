@@ -34,7 +34,7 @@ class BasicRingWriter {
     /// Copies as much of the parts as there is room for; returns how much that was.
     std::size_t write(std::span<const Bytes> parts);
 
-    /// Since there was too little room: is there more of it now, or nobody any more who makes some?
+    /// For who could not write everything: is there room now, or nobody any more who makes some?
     bool stirs() const;
 
   private:

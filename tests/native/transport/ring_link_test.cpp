@@ -139,9 +139,20 @@ void test_a_ring_serves_once() {
     expect(false, "a used ring to be refused");
 }
 
+/// The other one may need the rest before it takes anything.
+void test_who_has_more_to_send_does_not_rest_while_there_is_room() {
+    const auto pair = connect_socket_rings(ring_bytes);
+    auto& link = dynamic_cast<unisono::SocketRingLink&>(*pair.one);
+    send_all(link, random_bytes(ring_bytes - 1, 42));
+    expect(!link.rest(true, true), "no rest with room for a byte");
+    send_all(link, random_bytes(1, 43));
+    expect(link.rest(true, true), "a rest when the ring is full");
+}
+
 }  // namespace
 
 int main() {
+    test_who_has_more_to_send_does_not_rest_while_there_is_room();
     test_a_broken_tail_is_a_lost_peer();
     test_a_tail_that_goes_back_is_a_lost_peer();
     test_a_broken_head_is_a_lost_peer();
