@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from tests.comm import world
 from tests.comm.world import World
+from tests.launcher.processes import eventually
 
 import unisono
 from unisono.comm.communicator import Communicator
@@ -45,6 +46,7 @@ class Rehearsal:
         with unisono.init(links=self.links) as comm:
             comm.barrier()
             self.note("pid", comm.rank, str(os.getpid()))
+            assert eventually(lambda: len(list(self.directory.glob("pid-?"))) == self.size)  # all are through with it
             comm.deadline = self.deadline
             try:
                 for _ in range(CALLS):
