@@ -9,6 +9,7 @@ from time import monotonic
 from typing import Any
 
 import torch
+from tests.launcher.processes import eventually
 
 import unisono
 from unisono.errors import PeerLost
@@ -91,15 +92,22 @@ def left_by_one(notes: str, *, is_killed: bool) -> None:
     model = DataParallel(Model(), bucket_bytes=1024)
     rank, step = model.comm.rank, 0
 
+    def others_are_there() -> bool:
+        return all(Path(notes, f"begun-{other}").exists() for other in (0, 2))
+
     def die(_: Any) -> None:
         if (rank, step) == (1, 2):
+            assert eventually(others_are_there)  # and not still in the step before
             os.kill(os.getpid(), signal.SIGKILL)
 
     if is_killed:
         model.module.layer.weight.register_hook(die)
     while True:
         began = monotonic()
+        if step == 2:
+            Path(notes, f"begun-{rank}").touch()
         if not is_killed and (rank, step) == (1, 2):
+            assert eventually(others_are_there)
             return
         try:
             model.zero_grad()
