@@ -8,6 +8,7 @@ from pathlib import Path
 from time import monotonic
 
 import numpy as np
+from tests.launcher.processes import eventually
 
 import unisono
 from unisono.errors import PeerLost
@@ -23,9 +24,13 @@ def killed_in_backward(notes: str) -> None:
         with GradientSync(layers, comm, bucket_bytes=40_000) as sync:
             for step in range(1000):
                 began = monotonic()
+                if step == 2:
+                    Path(notes, f"begun-{comm.rank}").touch()
                 try:
                     for name in reversed(layers):
                         if (comm.rank, step, name) == (1, 2, "layer2"):
+                            # The others are not still in the step before.
+                            assert eventually(lambda: len(list(Path(notes).glob("begun-*"))) == comm.size)
                             os.kill(os.getpid(), signal.SIGKILL)
                         sync.ready(name, layers[name])
                     sync.wait()
