@@ -42,9 +42,14 @@ Gate::Gate(Neighbours& neighbours, int rank, std::uint64_t fingerprint, Waiting 
 
 void Gate::enter(Whereabouts in, Whereabouts out) {
     const auto before = Moment::of(call_ - 1, 1);
-    for (int peer = 0; call_ > 1 && peer < static_cast<int>(neighbours_.ranks.size()); ++peer)
-        if (peer != rank_ && neighbour(peer).known < before)
-            wait_until(peer, neighbour(peer).inbox->board().line(call_ - 1), before);
+    for (int peer = 0; call_ > 1 && peer < static_cast<int>(neighbours_.ranks.size()); ++peer) {
+        if (peer == rank_ || neighbour(peer).known >= before) continue;
+        const Line& line = neighbour(peer).inbox->board().line(call_ - 1);
+        wait_until(peer, line, before);
+        // This rank did not wait for that one in the call before, and nobody else may have compared the two.
+        compare(peer, line, neighbours_.before);
+    }
+    neighbours_.before = {call_, waiting_.watch.sequence(), fingerprint_};
     in_ = in;
     out_ = out;
 }
@@ -77,16 +82,21 @@ void Gate::wait_for(int peer, std::uint64_t step) {
 }
 
 void Gate::compare(int peer) const {
-    const Line& line = line_of(peer);
+    compare(peer, line_of(peer), {call_, waiting_.watch.sequence(), fingerprint_});
+}
+
+void Gate::compare(int peer, const Line& line, const MadeCall& made) const {
     // Acquire, pairs with signal: the fingerprint is of that call.
-    if (Moment::call(line.progress.load(std::memory_order_acquire)) != call_) return;
-    if (line.fingerprint.load(std::memory_order_relaxed) == fingerprint_) return;
-    throw Mismatch(
+    if (Moment::call(line.progress.load(std::memory_order_acquire)) != made.number) return;
+    if (line.fingerprint.load(std::memory_order_relaxed) == made.fingerprint) return;
+    Mismatch mismatch(
         "rank " + std::to_string(peer) + " and rank " + std::to_string(rank_) + " make call " +
-            std::to_string(call_ - 1) +
+            std::to_string(made.sequence) +
             " with different arguments: all ranks have to make the same calls with the same arguments in "
             "the same order",
         {peer}, "");
+    if (made.number != call_) mismatch.sequence = made.sequence;
+    throw mismatch;
 }
 
 bool Gate::reached(int peer, const Line& line, std::uint64_t moment) {

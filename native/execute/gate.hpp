@@ -48,6 +48,7 @@ class Gate {
     bool is_core_needed(std::uint64_t call) const;
     void tell_core() const;
     void give_the_core_away_until(int peer, const Line& line, std::uint64_t moment);
+    void compare(int peer, const Line& line, const MadeCall& made) const;
     void show_that_it_has_entered();
     void tell_about_the_call();
     void look_up(int peer, const Line& line, std::uint64_t moment);

@@ -35,12 +35,20 @@ struct Scratch {
     std::vector<std::unique_ptr<std::byte[]>> buffers;
 };
 
+/// A call that a rank has made, to be compared with what others say of theirs.
+struct MadeCall {
+    std::uint64_t number = 0;    // of the calls of ranks that share memory
+    std::uint64_t sequence = 0;  // of the calls of all ranks
+    std::uint64_t fingerprint = 0;
+};
+
 /// All ranks of a communicator, if they share memory, by rank.
 struct Neighbours {
     std::shared_ptr<Inbox> own;
     std::vector<Neighbour> ranks;
     bool direct = false;  // the processes may use each other's private memory; all ranks agreed on that
     std::uint64_t call = 0;
+    MadeCall before;
     Scratch scratch;
     FarStages far_stages;
 

@@ -36,6 +36,8 @@ class Watch {
 
     Watch(int rank, const Host& host, const Call& call, Caller& caller);
 
+    std::uint64_t sequence() const { return call_.sequence; }
+
     /// Every 20 ms.
     bool is_time() const { return Clock::now() >= next_; }
 

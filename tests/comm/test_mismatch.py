@@ -24,6 +24,10 @@ DIFFERENT: dict[str, tuple[Callable[[Communicator], Any], Callable[[Communicator
     "count": (lambda comm: comm.allreduce(np.ones(9)), lambda comm: comm.allreduce(np.ones(8))),
     "large count": (lambda comm: comm.allreduce(np.ones(900_000)), lambda comm: comm.allreduce(np.ones(900_001))),
     "root": (lambda comm: comm.broadcast(np.ones(9), 0), lambda comm: comm.broadcast(np.ones(9), 1)),
+    "root that does not wait": (
+        lambda comm: comm.scatter(np.ones(9) if comm.rank == 0 else None, out=np.ones(3), root=0),
+        lambda comm: comm.scatter(np.ones(9), out=np.ones(3), root=comm.rank) if comm.rank else comm.barrier(),
+    ),
     "algorithm": (
         lambda comm: comm.allreduce(np.ones(9), algorithm="ring"),
         lambda comm: comm.allreduce(np.ones(9), algorithm="direct"),

@@ -105,6 +105,8 @@ FORMS: dict[tuple[str, str], Callable[[int, int], Terms]] = {
     ("alltoall", "pairwise"): lambda p, n: (p - 1, (p - 1) / p * n, 0),
     ("alltoall", "bruck"): bruck_alltoall,
     ("barrier", "dissemination"): lambda p, n: (logs(p)[0], 0, 0),
+    ("barrier", "exchange"): lambda p, n: (1, 0, 0),
+    ("barrier", "flat"): lambda p, n: (2, 0, 0),
     ("scan", "recursive_doubling"): lambda p, n: (logs(p)[0], logs(p)[0] * n, logs(p)[0] * n),
 }
 

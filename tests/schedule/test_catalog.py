@@ -32,7 +32,7 @@ ASKED_FOR = {
         *("parameter_servers", "dedicated_servers"),
     },
     "alltoall": {"pairwise", "bruck"},
-    "barrier": {"dissemination", "exchange"},
+    "barrier": {"dissemination", "exchange", "flat"},
     "scan": {"recursive_doubling"},
 }
 IN_RANK_ORDER = {
@@ -43,7 +43,7 @@ IN_RANK_ORDER = {
         *("parameter_servers", "dedicated_servers"),
     },
     "scan": {"recursive_doubling"},
-    "barrier": {"exchange"},
+    "barrier": {"exchange", "flat"},
 }
 
 

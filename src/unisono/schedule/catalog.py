@@ -176,6 +176,7 @@ _BUILT_IN = (
     row("alltoall", "bruck", circulant.bruck_alltoall, block_per_pair, BRUCK),
     row("barrier", "dissemination", circulant.dissemination_barrier, one_block, HENSGEN),
     row("barrier", "exchange", direct.exchange_allreduce, one_block),
+    row("barrier", "flat", direct.flat_allreduce, one_block),
     row("scan", "recursive_doubling", recursive.recursive_doubling_scan, one_block, HILLIS),
 )
 

@@ -46,12 +46,15 @@ OVER_LINKS: dict[str, tuple[str, ...]] = {
 }
 SLOWER_THAN_PREDICTED: dict[tuple[str, str], frozenset[str]] = {
     ("memory_crowded", "allreduce"): frozenset({"exchange"}),
+    ("memory_crowded", "barrier"): frozenset({"exchange"}),
     ("memory_crowded", "reduce"): frozenset({"flat", "mst"}),  # of long vectors
     ("memory_crowded", "allgather"): frozenset({"recursive_doubling", "bruck", "flat"}),
     ("memory_crowded", "reduce_scatter"): frozenset({"recursive_halving", "circulant"}),
     ("tcp", "allgather"): frozenset({"flat", "mst"}),
     ("tcp_crowded", "allgather"): frozenset({"flat", "mst"}),
     ("wire_crowded", "allgather"): frozenset({"flat", "mst"}),
+    ("tcp_crowded", "barrier"): frozenset({"flat"}),
+    ("wire_crowded", "barrier"): frozenset({"flat"}),
 }
 """By kind of links and collective, for `slower_than_predicted`; docs/tune.md has the figures."""
 TWO_RANKS = {"allreduce": "exchange", "allgather": "direct", "reduce_scatter": "direct"}
@@ -100,6 +103,8 @@ def _in_memory(collective: str, p: int, nbytes: int, place: Place) -> tuple[str,
             return ("direct",)
         case "reduce" if p > 2 and not place.is_crowded:  # of two ranks, a flat one is faster, whatever is predicted
             return ("flat", "direct")
+        case "barrier" if place.is_crowded:  # rank 0 leaves first: what it sends then is there before it is missed
+            return ("flat",)
         case "broadcast" if p == 2 and nbytes * p >= LONG // 2:  # of more, each would wait for one other's copy
             return ("pipelined_chain", "flat")
     return IN_MEMORY[collective]
