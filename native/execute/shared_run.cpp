@@ -36,7 +36,7 @@ constexpr std::size_t too_large_to_read_at_once = 32 * 1024 * 1024;
 /// Bytes that are written into a stage to see how long that takes; and how long it takes at most between
 /// cores that share a cache.
 constexpr std::size_t a_try = 8 * 1024;
-constexpr auto near_try = std::chrono::nanoseconds(2000);
+constexpr auto near_try = std::chrono::nanoseconds(800);
 
 bool is_in(const SharedPlace& place, Area area) { return place.area == static_cast<std::int32_t>(area); }
 

@@ -32,7 +32,7 @@ struct Patience {
 
     /// More ranks than cores is normal: then the rank that we wait for needs our core.
     static Patience with_more_ranks_than_cores() {
-        return {.spins = 20, .kept_yields = 3, .spins_for_other_cores = 200};
+        return {.spins = 20, .kept_yields = 3, .spins_for_other_cores = 1000};
     }
 
     /// The caller computes meanwhile, and gets what it is given: who is woken from sleep runs at once, who

@@ -1,8 +1,9 @@
 """Where calls of ranks that share memory work in their stages."""
 
+import numpy as np
 import pytest
 
-from unisono.comm.plans import ROTATION, turns
+from unisono.comm.plans import ROTATION, Windows, cut, turns
 
 MB = 1 << 20
 
@@ -22,3 +23,10 @@ def test_two_ranks_go_over_all_of_their_stages():
 
 def test_a_call_without_a_stage_has_one_place():
     assert turns(0, MB, 4) == 1
+
+
+def test_a_block_that_would_fit_is_cut_where_ranks_are_to_work_at_the_same_time():
+    sizes = [np.array([MB]), np.array([], np.int64)]
+    assert cut(sizes, MB, MB) == Windows(MB, 1, tiny=False)
+    assert cut(sizes, MB, MB, 128 << 10) == Windows(128 << 10, 8, tiny=False)
+    assert cut(sizes, 100 << 10, MB, 128 << 10) == Windows(100 << 10, 1, tiny=False)

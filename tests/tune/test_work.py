@@ -101,3 +101,9 @@ def test_fitted_prices_are_those_that_the_times_were_made_of() -> None:
 def test_what_was_never_measured_costs_nothing_instead_of_anything() -> None:
     found = fit(np.array([[1.0, 0.0], [2.0, 0.0]]), np.array([1.0, 2.0]))
     assert found == pytest.approx([1.0, 0.0])
+
+
+def test_of_two_ranks_one_copies_a_window_while_the_other_reduces_the_last_one() -> None:
+    apart = work_in_memory("reduce", "flat", 2, 2, True)
+    at_once = work_in_memory("reduce", "flat", 2, 2, True, windowed=True)
+    assert (apart.moved_shared, at_once.moved_shared) == (5, 3)  # a copy, and two operands and a result

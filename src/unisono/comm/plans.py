@@ -46,8 +46,15 @@ class Sharing(NamedTuple):
     direct: bool  # processes may use each other's private memory
 
 
+class Staging(NamedTuple):
+    """How a call uses the stages."""
+
+    preferred: bool  # to each other's memory
+    window: int | None  # bytes of a block at a time, if that is to be less than fits
+
+
 class Windows(NamedTuple):
-    """Blocks are worked on piece by piece if the stages are too small for them."""
+    """Blocks are worked on piece by piece."""
 
     nbytes: int
     number: int
@@ -61,16 +68,16 @@ def make_plan(
     offset_of: OffsetOf,
     sharing: Sharing,
     *,
-    prefers_stages: bool,
+    staging: Staging,
     arithmetic: Arithmetic,
     fingerprint: int,
 ) -> SharedPlan | None:
     """None if the stages are too small even in the smallest pieces."""
-    may_stage = prefers_stages or not sharing.direct
+    may_stage = staging.preferred or not sharing.direct
     entries = program.stages if may_stage else list(map(_first, program.stages, program.slots))
     sizes = [layout.nbytes(blocks, 1) for blocks in entries]
     all_sizes = np.atleast_1d(layout.nbytes(np.arange(layout.blocks), 1))
-    windows = cut(sizes, int(all_sizes.max(initial=0)), sharing.stage_bytes)
+    windows = cut(sizes, int(all_sizes.max(initial=0)), sharing.stage_bytes, staging.window if may_stage else None)
     if windows is None or windows.number * program.steps >= MOST_STEPS:
         return None
     align = WORD if windows.tiny else LINE
@@ -101,16 +108,16 @@ def make_plan(
     )
 
 
-def cut(sizes: list[Offsets], largest: int, stage_bytes: int) -> Windows | None:
-    """Whole blocks, or the largest windows with which the entries of every rank fit its stage."""
+def cut(sizes: list[Offsets], largest: int, stage_bytes: int, most: int | None = None) -> Windows | None:
+    """Whole blocks, or the largest windows with which the entries of every rank fit its stage; of so many at most."""
     whole = max(LINE, -(-largest // LINE) * LINE)
     if all(needed(each, whole, WORD) <= TINY for each in sizes):
         return Windows(whole, 1, tiny=True)
-    if all(needed(each, whole, LINE) <= stage_bytes for each in sizes):
+    if all(needed(each, whole, LINE) <= stage_bytes for each in sizes) and (most is None or whole <= most):
         return Windows(whole, 1, tiny=False)
     window = stage_bytes // max(map(len, sizes)) // LINE * LINE
     if len(sizes) == 2:
-        window = min(window, WINDOW_OF_TWO)
+        window = min(window, most or WINDOW_OF_TWO)
     return Windows(window, -(-largest // window), tiny=False) if window else None
 
 

@@ -14,10 +14,10 @@ from ..schedule.schedule import Schedule
 from ..schedule.spelling import schedule_named
 from ..trace.record import Kind
 from ..tune.select import Selector, is_reproducible
-from ..tune.stages import prefers_stages
+from ..tune.stages import prefers_stages, window
 from .arrays import Array
 from .call import Call
-from .plans import Arithmetic, OffsetOf, Sharing, make_plan
+from .plans import Arithmetic, OffsetOf, Sharing, Staging, make_plan
 from .programs import Programs
 
 
@@ -65,7 +65,9 @@ class Preparation:
                 layout,
                 offset_of,
                 self._sharing,
-                prefers_stages=prefers_stages(call.collective, self.size, nbytes),
+                staging=Staging(
+                    prefers_stages(call.collective, self.size, nbytes), window(call.collective, self.size, nbytes)
+                ),
                 arithmetic=arithmetic,
                 fingerprint=fingerprint,
             )

@@ -97,15 +97,17 @@ def _in_memory(collective: str, p: int, nbytes: int, place: Place) -> tuple[str,
             return ("flat", "direct") if nbytes * p <= SHORT else ("direct", *_few_waits(p, nbytes))
         case "allreduce" if nbytes * p <= SHORT:
             return ("exchange", "direct")
-        case "reduce" if nbytes * p > 4 * LONG or (p == 2 and nbytes * p >= LONG // 2):
+        case "reduce" if p == 2:  # window by window
+            return ("flat",)
+        case "reduce" if nbytes * p > 4 * LONG:
             return ("direct", "flat")
         case "reduce" if p > FEW_AT_ONCE and place.is_crowded and nbytes * p >= LONG // 2:
             return ("direct",)
-        case "reduce" if p > 2 and not place.is_crowded:  # of two ranks, a flat one is faster, whatever is predicted
+        case "reduce" if not place.is_crowded:
             return ("flat", "direct")
         case "barrier" if place.is_crowded:  # rank 0 leaves first: what it sends then is there before it is missed
             return ("flat",)
-        case "broadcast" if p == 2 and nbytes * p >= LONG // 2:  # of more, each would wait for one other's copy
+        case "broadcast" if p == 2 and nbytes * p > 4 * LONG:  # of more, each would wait for one other's copy
             return ("pipelined_chain", "flat")
     return IN_MEMORY[collective]
 

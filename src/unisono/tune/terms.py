@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from .place import Place
-from .stages import prefers_stages
+from .stages import prefers_stages, window
 from .work import Work, work_in_memory, work_over_links
 
 
@@ -78,7 +78,10 @@ def work_of(collective: str, text: str, p: int, nbytes: int, place: Place) -> Wo
     """What the ranks do, by the algorithm that is written so."""
     if not place.shares_memory:
         return work_over_links(collective, text, p, place)
-    return work_in_memory(collective, text, p, place.cores, prefers_stages(collective, p, nbytes))
+    staged, windows_of = prefers_stages(collective, p, nbytes), window(collective, p, nbytes)
+    return work_in_memory(
+        collective, text, p, place.cores, staged, windowed=staged and windows_of is not None and windows_of < nbytes
+    )
 
 
 def columns(kind: str) -> list[str]:

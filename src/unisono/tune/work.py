@@ -90,8 +90,11 @@ def _distance(puts: Messages, place: Place, p: int) -> float:
 
 
 @lru_cache(4096)
-def work_in_memory(collective: str, text: str, p: int, cores: int, staged: bool) -> Work:
-    """Of ranks that use each other's memory; staged, what others use is copied to a stage and results from there."""
+def work_in_memory(collective: str, text: str, p: int, cores: int, staged: bool, windowed: bool = False) -> Work:
+    """Of ranks that use each other's memory; staged, what others use is copied to a stage and results from there.
+
+    Windowed, one rank works on a window while another one works on the next.
+    """
     schedule = schedule_named(collective, text, p)
     programs = share_all(schedule)
     depths = _depths(programs)
@@ -100,7 +103,10 @@ def work_in_memory(collective: str, text: str, p: int, cores: int, staged: bool)
     for program, depth in zip(programs, depths, strict=True):
         book.enter(program, depth)
     one = _one(schedule, book.size)
-    waits, moved, foreign, reduced = book.entries
+    waits, *bytes_of_levels = book.entries
+    moved, foreign, reduced = (
+        entries.sum(axis=0, keepdims=True) if windowed else entries for entries in bytes_of_levels
+    )
     return Work(
         rounds=float(levels - 1),
         messages_busiest=float(waits.max(axis=1).sum()),
