@@ -125,7 +125,9 @@ def _over_links(collective: str, p: int, nbytes: int, place: Place) -> tuple[str
 
 
 def _favourites(collective: str, p: int, nbytes: int, place: Place) -> Iterator[str]:
-    if p == 2:
+    if p == 2 and collective == "allreduce" and LONG // 4 < nbytes <= 2 * LONG:
+        yield "direct"  # an exchange would have twice as much on its way: more than the caches hold
+    elif p == 2:
         yield from [TWO_RANKS[collective]] if collective in TWO_RANKS else []
     elif place.is_one_host:
         yield from ["direct"] if nbytes <= MIDDLING and collective in TWO_RANKS else []
