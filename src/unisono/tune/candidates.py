@@ -131,6 +131,7 @@ def _favourites(collective: str, p: int, nbytes: int, place: Place) -> Iterator[
         yield from [TWO_RANKS[collective]] if collective in TWO_RANKS else []
     elif place.is_one_host:
         yield from ["direct"] if nbytes <= MIDDLING and collective in TWO_RANKS else []
+        yield from ["mst"] if nbytes <= 4 * SHORT and collective == "scatter" and place.is_crowded else []
     elif nbytes <= SHORT:
         if place.is_crowded:  # in a tree, few ranks want cores at a time
             yield "mst"
