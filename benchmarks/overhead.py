@@ -89,11 +89,11 @@ def compare_starting(nbytes: int, pairs: int) -> list[tuple[float, float]]:
 
 def compare_algorithms(name: str, nbytes: int, pairs: int) -> list[tuple[float, float]]:
     with unisono.init() as comm:
-        x = np.zeros(max(nbytes // 4, 1), np.float32)
+        x, mine = np.zeros(max(nbytes // 4, 1), np.float32), f"my_{name}"
         return in_turns(
             comm,
             lambda: comm.allreduce(x, out=x, algorithm=name),
-            lambda: comm.allreduce(x, out=x, algorithm=f"my_{name}"),
+            lambda: comm.allreduce(x, out=x, algorithm=mine),
             pairs,
         )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-STAGED = 16 << 20
+STAGED, STAGED_OF_FEW = 32 << 20, 16 << 20
 STAGED_COPIES = {"broadcast": 4 << 20, "allgather": 4 << 20, "alltoall": 4 << 20, "scatter": 2 << 20, "gather": 2 << 20}
 """Bytes of the vectors of all ranks together, up to which they go through stages even if ranks could use each other's
 memory directly: system calls, which look up every page, cost more than a copy that stays in the cache. What is only
@@ -15,7 +15,7 @@ def prefers_stages(collective: str, p: int, nbytes: int) -> bool:
     """Do vectors of so many bytes go through stages, if there is the choice?"""
     if collective == "reduce" and p == 2:
         return True  # window by window
-    return nbytes * p <= STAGED_COPIES.get(collective, STAGED)
+    return nbytes * p <= STAGED_COPIES.get(collective, STAGED if p > 3 else STAGED_OF_FEW)
 
 
 def window(collective: str, p: int, nbytes: int) -> int | None:
