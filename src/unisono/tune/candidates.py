@@ -107,7 +107,7 @@ def _in_memory(collective: str, p: int, nbytes: int, place: Place) -> tuple[str,
             return ("flat", "direct")
         case "barrier" if place.is_crowded:  # rank 0 leaves first: what it sends then is there before it is missed
             return ("flat",)
-        case "broadcast" if p == 2 and nbytes * p > 4 * LONG:  # of more, each would wait for one other's copy
+        case "broadcast" if p == 2 and nbytes * p >= LONG // 2:  # of more, each would wait for one other's copy
             return ("pipelined_chain", "flat")
     return IN_MEMORY[collective]
 
