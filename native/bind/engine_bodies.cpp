@@ -184,7 +184,7 @@ std::string name_anywhere(const Operation& operation) {
     if (PyGILState_Check() == 1) return name_of(operation);
     if (operation.title == nullptr && operation.subject == nullptr) return operation.body->name();
     if (interpreter_ends()) return operation.body->name();
-    const nb::gil_scoped_acquire gil;
+    const WithInterpreter here;
     return name_of(operation);
 }
 

@@ -34,7 +34,7 @@ Python::Python(nb::handle errors) : errors_(PyWeakref_NewRef(errors.ptr(), nullp
 
 Python::~Python() {
     if (interpreter_ends()) return;
-    const nb::gil_scoped_acquire gil;
+    const WithInterpreter here;
     Py_DECREF(errors_);
 }
 
@@ -48,24 +48,22 @@ std::shared_ptr<void> Python::keep(std::uint64_t serial, nb::object error) const
 
 Python& python_of(Engine& engine) { return static_cast<Python&>(*engine.interpreter()); }
 
-/// Python ends a thread that comes after the end of the interpreter by unwinding it, through frames of ours.
-/// Such a thread stays here.
 void Python::enter() {
-    while (interpreter_ends()) ::pause();
-    if (state_of_this_thread != nullptr) {
-        PyEval_RestoreThread(state_of_this_thread);
-        return;
-    }
-    first_state = PyGILState_Ensure();
-    state_of_this_thread = PyGILState_GetThisThreadState();
+    unless_it_ended([] {
+        if (state_of_this_thread != nullptr) {
+            PyEval_RestoreThread(state_of_this_thread);
+            return;
+        }
+        first_state = PyGILState_Ensure();
+        state_of_this_thread = PyGILState_GetThisThreadState();
+    });
 }
 
 void Python::leave() { PyEval_SaveThread(); }
 
 void Python::forget_thread() {
     if (state_of_this_thread == nullptr) return;
-    while (interpreter_ends()) ::pause();
-    PyEval_RestoreThread(std::exchange(state_of_this_thread, nullptr));
+    unless_it_ended([] { PyEval_RestoreThread(std::exchange(state_of_this_thread, nullptr)); });
     PyGILState_Release(first_state);
 }
 
@@ -87,7 +85,7 @@ void Python::tidy() {
 
 void Python::end() {
     if (is_tidy() || interpreter_ends()) return;
-    const nb::gil_scoped_acquire gil;
+    const WithInterpreter here;
     tidy();
 }
 
@@ -109,7 +107,7 @@ void Python::dispose(Engine& engine, Operation& operation) {
 
 Lines::~Lines() {
     if (interpreter_ends()) return;
-    const nb::gil_scoped_acquire gil;
+    const WithInterpreter here;
     for (const auto& line : lines_) Py_DECREF(line.code);
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cxxabi.h>
 #include <nanobind/nanobind.h>
 #include <unistd.h>
 
@@ -27,9 +28,33 @@ inline bool interpreter_ends() {
 #endif
 }
 
-/// Other threads have the interpreter meanwhile. A daemon thread may come back after its end: Python then
-/// ends the thread by unwinding it, and to unwind a destructor is to abort the process. Such a thread stays
-/// here, for the moment that the process has left. Who ends the interpreter waits for the others first.
+/// Python ends a thread that comes for the interpreter after its end by unwinding it, and to unwind a
+/// destructor is to abort the process. Such a thread stays here, for the moment that the process has left.
+template <class Take>
+void unless_it_ended(Take take) {
+    try {
+        while (interpreter_ends()) ::pause();
+        take();
+    } catch (const abi::__forced_unwind&) {  // it ended meanwhile
+        for (;;) ::pause();
+    }
+}
+
+/// This thread has the interpreter meanwhile.
+class WithInterpreter {
+  public:
+    WithInterpreter() {
+        unless_it_ended([this] { state_ = PyGILState_Ensure(); });
+    }
+    WithInterpreter(const WithInterpreter&) = delete;
+    WithInterpreter& operator=(const WithInterpreter&) = delete;
+    ~WithInterpreter() { PyGILState_Release(state_); }
+
+  private:
+    PyGILState_STATE state_{};
+};
+
+/// Other threads have the interpreter meanwhile. Who ends it waits for threads that are to come back.
 class WithoutInterpreter {
   public:
     WithoutInterpreter() {
@@ -41,8 +66,7 @@ class WithoutInterpreter {
     WithoutInterpreter& operator=(const WithoutInterpreter&) = delete;
     ~WithoutInterpreter() {
         if (state_ == nullptr) return;
-        while (interpreter_ends()) ::pause();
-        PyEval_RestoreThread(state_);
+        unless_it_ended([this] { PyEval_RestoreThread(state_); });
         --threads_;
     }
 
@@ -64,7 +88,7 @@ inline bool is_main_thread() { return ::gettid() == ::getpid(); }
 /// handle, and may come after the end of the interpreter, when its lock is not to be had.
 inline void check_signals() {
     if (!is_main_thread()) return;
-    const nanobind::gil_scoped_acquire gil;
+    const WithInterpreter here;
     if (PyErr_CheckSignals() != 0) throw nanobind::python_error();
 }
 
