@@ -14,10 +14,11 @@ def test_one_that_is_collected_on_its_own_mail_thread_is_closed_all_the_same() -
 
     def close_there(comm: Communicator) -> None:
         mail = comm._runner._explanation._lookout._mail
+        thread = mail._thread
         comm._runner.close()
         mail.soon(comm._give_up)  # as a garbage collector does that happens to run there
-        mail._thread.join(30)
-        assert not mail._thread or not mail._thread.is_alive()
+        thread.join(30)
+        assert not thread.is_alive()
 
     try:
         World.joined(2).run(close_there)

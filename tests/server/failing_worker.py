@@ -108,7 +108,7 @@ def stopped(servers: ParameterServers, _: str) -> None:
     table = servers.table("w", SHAPE, consistency=asynchronous)
     clocked = servers.table("c", SHAPE, consistency=bsp)
     pid = server_pids()[1]
-    os.kill(pid, signal.SIGSTOP)
+    hold(pid)
     try:
         for call in (lambda: table.push(np.ones(SHAPE), deadline=4), lambda: table.pull(deadline=4)):
             with raises(DeadlineExceeded, match=r"of table 'w'; server 1 does not answer$"):
@@ -124,7 +124,7 @@ def stopped(servers: ParameterServers, _: str) -> None:
     assert (clocked.pull() == 1).all()
     assert (table.pull() == 1).all()
     first = server_pids()[0]
-    os.kill(first, signal.SIGSTOP)
+    hold(first)
     try:
         with raises(DeadlineExceeded, match=r"waited 0.3 s in status; server 0 does not answer$"):
             servers.status(deadline=0.3)
@@ -157,7 +157,7 @@ def late(servers: ParameterServers, _: str) -> None:
         return explain(asked, what)
 
     waiting._awaited = explain_later
-    os.kill(pid, signal.SIGSTOP)
+    hold(pid)
     with raises(DeadlineExceeded, match=r"in pull of table 'w'; .*server 1 was late$"):
         table.pull(deadline=0.3)
     print("named", flush=True)
@@ -229,7 +229,7 @@ def stands_still(servers: ParameterServers, _: str) -> None:
     values = np.ones(4_000_000, np.float32)
     table = servers.table("big", values.shape, consistency=asynchronous)
     (pid,) = server_pids()
-    os.kill(pid, signal.SIGSTOP)
+    hold(pid)
     try:
         with raises(DeadlineExceeded, match="server 0 does not answer"):
             table.push(values, deadline=0.2)
@@ -420,6 +420,20 @@ def raced(servers: ParameterServers, _: str) -> None:
         if not won.any():
             servers.table(f"race {i}", 20_000 + int(winners.sum()), consistency=ssp(9)).clock()
     print("agreed", flush=True)
+
+
+def hold(pid: int) -> None:
+    """Returns when all of its threads stand still: the signal only asks them to."""
+    os.kill(pid, signal.SIGSTOP)
+    tasks = Path(f"/proc/{pid}/task")
+
+    def stands() -> bool:
+        return all((task / "stat").read_text().rpartition(")")[2].split()[0] == "T" for task in tasks.iterdir())
+
+    until = time.monotonic() + 30
+    while not stands():
+        assert time.monotonic() < until, f"process {pid} goes on"
+        time.sleep(0.01)
 
 
 def server_pids() -> list[int]:
