@@ -88,7 +88,7 @@ inline bool is_main_thread() { return ::gettid() == ::getpid(); }
 /// handle, and may come after the end of the interpreter, when its lock is not to be had.
 inline void check_signals() {
     if (!is_main_thread()) return;
-    const WithInterpreter here;
+    const nanobind::gil_scoped_acquire gil;  // not to be unwound: this is the thread that ends it
     if (PyErr_CheckSignals() != 0) throw nanobind::python_error();
 }
 
