@@ -1,3 +1,5 @@
+#include <x86intrin.h>
+
 #include "base/cpu.hpp"
 
 namespace unisono {
@@ -12,5 +14,7 @@ std::vector<std::string> vector_instructions() {
     if (__builtin_cpu_supports("avx512bf16")) found.emplace_back("avx512bf16");
     return found;
 }
+
+std::uint64_t count_cycles() { return __rdtsc(); }
 
 }  // namespace unisono

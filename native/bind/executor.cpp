@@ -87,7 +87,7 @@ nb::object run(const Core& core, const Held<const Plan>& plan, std::uintptr_t in
                     {reinterpret_cast<std::byte*>(out), out_bytes},
                     after(deadline),
                     {kind, site, bytes},
-                    Clock::now()};
+                    quick_now()};
     auto call = [executor = core.executor, plan = plan.value, request,
                  caller = std::this_thread::get_id()](bool in_background) mutable {
         AnyThread thread(caller);

@@ -178,7 +178,7 @@ nb::object Shortcuts::result_of(const Known& known, const Arguments& arguments) 
 
 /// Runs Python now and then, to number a line: look again whether it is open.
 Request Shortcuts::request(Known& known, const Views& views) {
-    const auto now = Clock::now();
+    const auto now = quick_now();
     Request ready{known.in(views), known.out(views), after(known.recipe.seconds, now), known.recipe.label,
                   now};
     ready.label.site = line(known);

@@ -83,7 +83,7 @@ void Executor::run(const SharedPlan& plan, const Request& request, Caller& calle
         Watch watch(rank_, host_, watched(ready, false), stoppable);
         SharedRun run(host_.neighbours, rank_, plan, ready,
                       {counters_.instructions, counters_.sent, counters_.received},
-                      {patience(ready), watch, *recorder_});
+                      {patience_at_boards(ready, plan.program->waits_for_one()), watch, *recorder_});
         telling_the_round(run, plan.program->rounds().count, [&] { run.go(rehearsal()); });
     });
     ++sequence_;
@@ -93,13 +93,14 @@ template <class Go>
 void Executor::run(const Arithmetic& arithmetic, Request request, std::uint64_t sequence, Go go) {
     origin_.require("this communicator");
     if (broken_) throw_broken();
-    const auto now = request.in_background ? Clock::now() : request.made;
+    const auto now = request.in_background ? quick_now() : request.made;
     Recording recording(*recorder_, request.label, sequence, now);
+    const auto next_in_memory = host_.neighbours.call + 1;
     if (arithmetic.factor != 1) request.in = premultiplied(arithmetic, request.in);
     try {
         go(request);
     } catch (...) {
-        fail();
+        fail(next_in_memory);
         throw;
     }
     if (arithmetic.divisor != 1)
@@ -126,10 +127,10 @@ Array Executor::premultiplied(const Arithmetic& arithmetic, Array in) {
     return {premultiplied_.data(), in.size};
 }
 
-void Executor::fail() {
+void Executor::fail(std::uint64_t next_in_memory) {
     broken_ = true;
     if (!host_.own || !origin_.is_here()) return;
-    host_.own->board().failed.store(1, std::memory_order_seq_cst);  // see WriteWindow
+    host_.own->board().failed.store(next_in_memory, std::memory_order_seq_cst);  // see WriteWindow
     fence(host_, rank_);
 }
 

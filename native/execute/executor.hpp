@@ -91,6 +91,10 @@ class Executor {
         if (request.in_background) return Patience::in_the_background();
         return host_.more_ranks_than_cores ? Patience::with_more_ranks_than_cores() : Patience();
     }
+    Patience patience_at_boards(const Request& request, bool waits_for_one) const {
+        if (request.in_background || !host_.more_ranks_than_cores) return patience(request);
+        return Patience::of_ranks_that_share_cores(waits_for_one);
+    }
     /// Runs a call with what has to be computed before and after it.
     template <class Go>
     void run(const Arithmetic& arithmetic, Request request, std::uint64_t sequence, Go go);
@@ -98,7 +102,8 @@ class Executor {
     Rehearsal rehearsal() { return injections_.into(sequence_, rank_, links_); }
     Array premultiplied(const Arithmetic& arithmetic, Array in);
     void discard(int peer, std::uint64_t sent, const std::function<void()>& look_up);
-    void fail();
+    /// `next_in_memory`: the first call of ranks that share memory that this one will not have made.
+    void fail(std::uint64_t next_in_memory);
     [[noreturn]] static void throw_broken();
 
     Origin origin_;

@@ -8,11 +8,11 @@
 #include <chrono>
 #include <csignal>
 
+#include "base/clock.hpp"
+
 namespace unisono {
 
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 /// A window lasts for one piece of a block; a process that has it open for longer does not run.
 constexpr auto longest_window = std::chrono::seconds(2);

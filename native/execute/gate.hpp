@@ -33,7 +33,7 @@ class Gate {
     bool has_signalled() const { return has_signalled_; }
 
     /// Returns when the peer has come to a step. Mismatch if it is in another call.
-    void wait_for(int peer, std::uint64_t step);
+    void wait_for(int peer, std::uint64_t step, std::uint64_t together);
 
     /// Mismatch if the peer has entered another call than this one. Does not wait.
     void compare(int peer) const;
@@ -42,10 +42,14 @@ class Gate {
 
   private:
     /// Returns whether the time has come to look at the clock, for who wants to know when it was reached.
-    bool wait_until(int peer, const Line& line, std::uint64_t moment);
+    bool wait_until(int peer, const Line& line, std::uint64_t moment, std::uint64_t together);
     std::optional<int> spin_until(int peer, const Line& line, std::uint64_t moment);
-    int looks(std::uint64_t call) const;
-    bool is_core_needed(std::uint64_t call) const;
+    void require_that_nobody_has_given_up();
+    bool is_core_needed(std::uint64_t moment) const;
+    bool has_another_got_all() const;
+    template <class Condition>
+    bool any_on_this_core(Condition is_so) const;
+    bool have_come(std::uint64_t ranks, std::uint64_t moment) const;
     void tell_core() const;
     void give_the_core_away_until(int peer, const Line& line, std::uint64_t moment);
     void compare(int peer, const Line& line, const MadeCall& made) const;
@@ -65,6 +69,7 @@ class Gate {
     Whereabouts out_ = Whereabouts::address(nullptr);
     bool has_told_ = false;
     bool has_signalled_ = false;
+    bool has_yielded_ = false;
 };
 
 }  // namespace unisono

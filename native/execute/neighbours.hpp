@@ -20,12 +20,16 @@ struct Neighbour {
 
 /// Where a block's bytes are: in this process, or at an address of another one.
 struct Access {
+    // For emplace_back: a list in braces would be made elsewhere and copied.
+    Access(int of, std::byte* here, std::uint64_t there, pid_t owner, bool callers, bool staged)
+        : rank(of), pointer(here), address(there), process(owner), is_callers(callers), is_staged(staged) {}
+
     int rank;
     std::byte* pointer;
     std::uint64_t address;  // in `process`, if there is no pointer
     pid_t process;
-    bool is_callers;         // an array of another rank's caller, not that rank's stage
-    bool is_staged = false;  // in the stage of some rank
+    bool is_callers;  // an array of another rank's caller, not that rank's stage
+    bool is_staged;   // in the stage of some rank
 };
 
 /// Memory that a call needs for a while, kept for the next one.

@@ -17,7 +17,7 @@ struct Request {
     Array out;
     Clock::time_point deadline;
     Label label{};
-    Clock::time_point made = Clock::now();
+    Clock::time_point made = quick_now();
     bool in_background = false;
 };
 

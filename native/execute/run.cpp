@@ -132,8 +132,9 @@ void Executor::Run::release() {
 /// Ranks that share memory tell each other about calls over links, too: somebody may be in another call.
 std::optional<Gate> Executor::Run::announce(Watch& watch) {
     if (!executor_.host_.neighbours.own || plan_.pairwise) return {};
-    std::optional<Gate> gate(std::in_place, executor_.host_.neighbours, executor_.rank_, plan_.fingerprint,
-                             Gate::Waiting{executor_.patience(request_), watch, *executor_.recorder_});
+    std::optional<Gate> gate(
+        std::in_place, executor_.host_.neighbours, executor_.rank_, plan_.fingerprint,
+        Gate::Waiting{executor_.patience_at_boards(request_, false), watch, *executor_.recorder_});
     gate->enter(Whereabouts::address(nullptr), Whereabouts::address(nullptr));
     gate->signal(1);
     return gate;

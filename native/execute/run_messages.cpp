@@ -42,7 +42,7 @@ class Executor::Run::Bundle {
     static constexpr std::size_t most = 8;
     /// Bytes that go in one system call: on one host, two ranks that send to each other piece by piece wait
     /// for each other's socket at every piece; more than this leaves the caches on its way.
-    static constexpr std::size_t uncut = 256 * 1024;
+    static constexpr std::size_t uncut = 512 * 1024;
 
     std::array<Frame, most> frames_;
     std::array<Piece, most> each_;

@@ -39,9 +39,29 @@ SharedProgram::SharedProgram(int rank, int ranks, int blocks, int steps, std::ve
         if (each.kind == SharedKind::wait && each.when() == When::always && !has(awaited_, each.peer()))
             awaited_.push_back(each.peer());
     }
+    find_waits_together();
     for (const auto& place : places_)
         if (place.rank != rank && !has(awaited_, place.rank) && !has(used_, place.rank))
             used_.push_back(place.rank);
+}
+
+/// From the last one to the first. Until its next signal, nobody else gets on by what the rank does.
+void SharedProgram::find_waits_together() {
+    together_.resize(instructions_.size());
+    const SharedInstruction* next = nullptr;
+    std::uint64_t ranks = 0;
+    int waits = 0;
+    for (auto i = instructions_.size(); i-- > 0;) {
+        const auto& each = instructions_[i];
+        if (each.kind == SharedKind::signal) next = nullptr;
+        if (each.kind != SharedKind::wait) continue;
+        const bool goes_on = next != nullptr && next->step() == each.step() && next->when() == each.when();
+        ranks = Ranks::of(each.peer()) | (goes_on ? ranks : 0);
+        together_[i] = ranks;
+        next = &each;
+        waits += each.when() == When::always ? 1 : 0;
+    }
+    waits_for_one_ = waits == 1;
 }
 
 std::span<const std::int32_t> SharedProgram::references(const SharedInstruction& combine) const {

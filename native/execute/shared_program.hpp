@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "execute/rounds.hpp"
+#include "transport/shm/board.hpp"
 
 namespace unisono {
 
@@ -53,6 +54,10 @@ class SharedProgram {
     std::span<const SharedInstruction> instructions() const { return instructions_; }
     std::span<const std::int32_t> references(const SharedInstruction& combine) const;
     const Rounds& rounds() const { return rounds_; }
+    /// Of a wait: whom the rank waits for there, and then, for the same step, before it signals again.
+    std::uint64_t together(std::size_t wait) const { return together_[wait]; }
+    /// Does the rank wait for one other only, and once?
+    bool waits_for_one() const { return waits_for_one_; }
     /// The ranks that are waited for in any case, and the others whose memory is used.
     std::span<const std::int32_t> awaited() const { return awaited_; }
     std::span<const std::int32_t> used() const { return used_; }
@@ -62,6 +67,7 @@ class SharedProgram {
 
   private:
     void check(int rank, int ranks) const;
+    void find_waits_together();
     bool keeps_a_result(const SharedInstruction& combine) const;
 
     int blocks_;
@@ -70,6 +76,8 @@ class SharedProgram {
     std::vector<SharedInstruction> instructions_;
     std::vector<std::int32_t> references_;
     Rounds rounds_;
+    std::vector<std::uint64_t> together_;
+    bool waits_for_one_ = false;
     std::vector<std::int32_t> awaited_;
     std::vector<std::int32_t> used_;
     bool lends_input_ = false;

@@ -30,9 +30,6 @@ constexpr std::size_t longest_copy = 4 * 1024 * 1024;
 /// Of a result that lies apart from the operands.
 constexpr std::size_t too_large_for_caches = 4 * 1024 * 1024;
 
-/// The same, if it is read from another process: to be streamed, it has to be copied once more.
-constexpr std::size_t too_large_to_read_at_once = 32 * 1024 * 1024;
-
 /// Bytes that are written into a stage to see how long that takes; and how long it takes at most between
 /// cores that share a cache.
 constexpr std::size_t a_try = 8 * 1024;
@@ -52,8 +49,7 @@ SharedRun::SharedRun(Neighbours& neighbours, int rank, const SharedPlan& plan, c
       out_(request.out),
       traffic_(traffic),
       gate_(neighbours, rank, plan.fingerprint, waiting),
-      streams_(in_.address != out_.address && std::max(in_.size, out_.size) >= too_large_for_caches),
-      streams_what_it_reads_(streams_ && out_.size >= too_large_to_read_at_once) {
+      streams_(in_.address != out_.address && std::max(in_.size, out_.size) >= too_large_for_caches) {
     for (const auto peer : program_.awaited()) waiting.recorder.expect(peer);
     for (const auto peer : program_.used()) waiting.recorder.only_send_to(peer);
 }
@@ -123,9 +119,10 @@ bool SharedRun::holds(When when) const { return is_about_lent_memory(when) || pl
 
 /// A place in the stage is used again some windows later: only then does it matter who still reads there.
 void SharedRun::wait(const SharedInstruction& wait) {
-    if (is_about_lent_memory(wait.when())) return gate_.wait_for(wait.peer(), step_of(wait, window_));
+    if (is_about_lent_memory(wait.when()))
+        return gate_.wait_for(wait.peer(), step_of(wait, window_), program_.together(at_));
     if (plan_.windows == 1 || window_ + 1 < plan_.stage_turns) return;
-    gate_.wait_for(wait.peer(), step_of(wait, window_ + 1 - plan_.stage_turns));
+    gate_.wait_for(wait.peer(), step_of(wait, window_ + 1 - plan_.stage_turns), program_.together(at_));
 }
 
 void SharedRun::combine(const SharedInstruction& combine) {
@@ -134,14 +131,13 @@ void SharedRun::combine(const SharedInstruction& combine) {
     auto& accesses = neighbours_.scratch.accesses;
     accesses.clear();
     const auto references = program_.references(combine);
-    for (const auto place : references.first(index(combine.sources()))) accesses.push_back(access(place));
+    for (const auto place : references.first(index(combine.sources()))) add_access(place);
     bool is_fetched = false;
     for (const auto place : references.subspan(index(combine.sources()))) {
         const bool here = is_fetched_by_others(program_.places()[index(place)]);
         is_fetched |= here;
         // The shelf is the last one.
-        if (!here && (is_fetched || !is_in(program_.places()[index(place)], Area::shelf)))
-            accesses.push_back(access(place));
+        if (!here && (is_fetched || !is_in(program_.places()[index(place)], Area::shelf))) add_access(place);
     }
     const auto all = std::span<const Access>(accesses);
     const auto sources = all.first(index(combine.sources())), targets = all.subspan(index(combine.sources()));
@@ -151,9 +147,7 @@ void SharedRun::combine(const SharedInstruction& combine) {
         if (each.rank != rank_) add(traffic_.sent[index(each.rank)], bytes);
     const bool needs_no_buffer =
         sources.size() == 1 && targets.size() == 1 &&
-        (all[0].pointer != nullptr
-             ? !streams_
-             : !streams_what_it_reads_ && all[1].pointer != nullptr && !all[1].is_callers);
+        (all[0].pointer != nullptr ? !streams_ : all[1].pointer != nullptr && !all[1].is_callers);
     const bool in_reach =
         std::ranges::all_of(all, [](const Access& each) { return each.pointer != nullptr; });
     const auto step = needs_no_buffer ? longest_copy : chunk;
@@ -175,8 +169,7 @@ void SharedRun::combine_chunk(std::span<const Access> sources, std::span<const A
     const std::byte* result = nullptr;
     if (sources.size() == 1) {
         const auto& source = sources.front();
-        if (source.pointer == nullptr && targets.size() == 1 && local != targets.end() &&
-            !streams_what_it_reads_)
+        if (source.pointer == nullptr && targets.size() == 1 && local != targets.end())
             return read(source, offset, {local->pointer + offset, bytes});
         result = bytes_at(source, offset, bytes, 0);
     } else {
@@ -241,8 +234,9 @@ void SharedRun::fetch(const SharedInstruction& fetch) const {
     if (bytes == 0) return;
     const auto from = program_.places()[index(fetch.staged())].rank;
     if (from != rank_) add(traffic_.received[index(from)], bytes);
-    copy_bytes(out_.address + plan_.offsets[index(fetch.place())] + window_ * plan_.window,
-               stage_of(from) + plan_.staged[index(fetch.staged())], bytes);
+    const auto copy = streams_ ? stream : copy_bytes;
+    copy(out_.address + plan_.offsets[index(fetch.place())] + window_ * plan_.window,
+         stage_of(from) + plan_.staged[index(fetch.staged())], bytes);
 }
 
 /// What others are told about an array: arrays in the heap are used as they are, others as the plan says.
@@ -253,18 +247,22 @@ Whereabouts SharedRun::whereabouts(Array array, bool lends) const {
     return plan_.may_stage ? Whereabouts::stage() : Whereabouts::address(array.address);
 }
 
-Access SharedRun::access(std::int32_t number) const {
+/// Made where it stays: to copy what was just written, in larger pieces, takes longer than all else here.
+void SharedRun::add_access(std::int32_t number) {
+    auto& accesses = neighbours_.scratch.accesses;
     const auto& place = program_.places()[index(number)];
     const auto own = place.rank == rank_;
-    const auto in_stage = [&] {
-        return Access{place.rank, stage_of(place.rank) + plan_.staged[index(number)], 0, 0, false, true};
+    const auto add_in_stage = [&] {
+        accesses.emplace_back(place.rank, stage_of(place.rank) + plan_.staged[index(number)], 0, 0, false,
+                              true);
     };
-    if (is_in(place, Area::slot) || is_in(place, Area::shelf)) return in_stage();
+    if (is_in(place, Area::slot) || is_in(place, Area::shelf)) return add_in_stage();
     const auto offset = plan_.offsets[index(number)] + window_ * plan_.window;
     const bool is_input = is_in(place, Area::in);
     if (own) {
-        if (!is_input && stages_output_ && place.entry >= 0) return in_stage();
-        return {rank_, (is_input ? in_ : out_).address + offset, 0, 0, false};
+        if (!is_input && stages_output_ && place.entry >= 0) return add_in_stage();
+        accesses.emplace_back(rank_, (is_input ? in_ : out_).address + offset, 0, 0, false, false);
+        return;
     }
     const auto& neighbour = neighbours_.ranks[index(place.rank)];
     const auto& line = gate_.line_of(place.rank);
@@ -273,15 +271,16 @@ Access SharedRun::access(std::int32_t number) const {
         case Whereabouts::Kind::stage:
             if (!plan_.may_stage || place.entry < 0)
                 throw PeerLost::of(rank_, place.rank, "it names a stage where there is none");
-            return in_stage();
+            return add_in_stage();
         case Whereabouts::Kind::heap:
-            return {place.rank,
-                    in_heap_of(place.rank, array.value() + offset, plan_.sizes[index(place.number)]), 0, 0,
-                    true};
+            accesses.emplace_back(
+                place.rank, in_heap_of(place.rank, array.value() + offset, plan_.sizes[index(place.number)]),
+                0, 0, true, false);
+            return;
         case Whereabouts::Kind::address:
             break;
     }
-    return {place.rank, nullptr, array.value() + offset, neighbour.process, true};
+    accesses.emplace_back(place.rank, nullptr, array.value() + offset, neighbour.process, true, false);
 }
 
 std::byte* SharedRun::stage_of(int rank) const {
@@ -343,6 +342,7 @@ void SharedRun::store(const Access& access, std::size_t offset, const std::byte*
 
 /// A rank that has given up the call may have changed its array while it was read.
 void SharedRun::require_still_there(std::span<const Access> sources) const {
+    if (std::ranges::none_of(sources, &Access::is_callers)) return;
     // A full barrier between the reads and the look at `failed`, which the owner sets before it returns. Not
     // std::atomic_thread_fence, which gcc refuses to compile for ThreadSanitizer.
     __sync_synchronize();

@@ -45,7 +45,7 @@ class SharedRun {
     bool holds(When when) const;
     void wait(const SharedInstruction& wait);
     Whereabouts whereabouts(Array array, bool lends) const;
-    Access access(std::int32_t place) const;
+    void add_access(std::int32_t place);
     std::byte* stage_of(int rank) const;
     std::byte* in_heap_of(int rank, std::uint64_t offset, std::size_t bytes) const;
     const std::byte* bytes_at(const Access& access, std::size_t offset, std::size_t bytes,
@@ -72,9 +72,8 @@ class SharedRun {
     Array out_;
     Traffic traffic_;
     Gate gate_;
-    bool streams_;                // results past the caches
-    bool streams_what_it_reads_;  // from other processes, too
-    std::size_t to_try_ = 0;      // bytes of an instruction that are still to be timed
+    bool streams_;            // results past the caches
+    std::size_t to_try_ = 0;  // bytes of an instruction that are still to be timed
     Clock::duration try_time_{};
     bool is_far_ = false;  // the stage is, from the cores that read it
     bool stages_input_ = false;

@@ -7,12 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.hpp"
 #include "execute/caller.hpp"
 #include "execute/host.hpp"
 
 namespace unisono {
-
-using Clock = std::chrono::steady_clock;
 
 /// When a call is made, among all that a rank makes: calls of two ranks come between those of all ranks.
 struct Turn {
@@ -39,7 +38,7 @@ class Watch {
     std::uint64_t sequence() const { return call_.sequence; }
 
     /// Every 20 ms.
-    bool is_time() const { return Clock::now() >= next_; }
+    bool is_time() const { return quick_now() >= next_; }
 
     /// What a rank waits for.
     struct Wait {

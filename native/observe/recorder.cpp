@@ -6,7 +6,7 @@ namespace unisono {
 
 namespace {
 
-std::uint64_t nanoseconds(Recorder::Clock::duration time) {
+std::uint64_t nanoseconds(Clock::duration time) {
     return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(time).count());
 }
 
@@ -82,7 +82,8 @@ void Recorder::begin(const Label& label, std::uint64_t sequence, Clock::time_poi
 void Recorder::end(Outcome outcome) {
     if (is_waiting_) end_wait();
     auto& slot = current();
-    slot.ended = nanoseconds(Clock::now().time_since_epoch());
+    // Another thread may have begun it, whose clock tells some nanoseconds more.
+    slot.ended = nanoseconds(std::max(quick_now(), began_).time_since_epoch());
     slot.outcome = outcome;
 }
 
@@ -117,14 +118,14 @@ void Recorder::add(int peer, bool expected) {
 
 void Recorder::arrived(int peer, Clock::time_point when) {
     auto& entry = entries_of(*begun_ - 1)[entry_of_[static_cast<std::size_t>(peer)]];
-    if (entry.arrived == 0) entry.arrived = nanoseconds(when.time_since_epoch());
+    if (entry.arrived == 0) entry.arrived = nanoseconds(std::max(when, began_).time_since_epoch());
 }
 
 void Recorder::begin_wait() {
     is_waiting_ = true;
     awaits_absent_ = false;
     awaited_.clear();
-    wait_began_ = counted_to_ = Clock::now();
+    wait_began_ = counted_to_ = quick_now();
 }
 
 void Recorder::wait_for(int peer) {
@@ -151,7 +152,7 @@ void Recorder::update_wait(Clock::time_point now) {
 }
 
 void Recorder::end_wait() {
-    update_wait(Clock::now());
+    update_wait(quick_now());
     is_waiting_ = false;
 }
 

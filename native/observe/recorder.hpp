@@ -8,6 +8,8 @@
 #include <memory>
 #include <vector>
 
+#include "base/clock.hpp"
+
 namespace unisono {
 
 /// What a call is, in numbers that have their meaning from whoever makes it.
@@ -60,7 +62,6 @@ struct Tally {
 /// stored last, so who sees that a call has ended sees all of it.
 class Recorder {
   public:
-    using Clock = std::chrono::steady_clock;
     static constexpr std::size_t calls_kept = 256;
     static constexpr std::uint64_t no_sequence = ~std::uint64_t{0};
 
@@ -85,7 +86,7 @@ class Recorder {
     void only_send_to(int peer) { add(peer, false); }
 
     /// A frame of an expected peer is here. Only the first of a call counts.
-    void arrived(int peer, Clock::time_point when = Clock::now());
+    void arrived(int peer, Clock::time_point when = quick_now());
 
     /// From now on nothing can be done before peers act; `wait_for` says which. Where some of these have not
     /// come to the call at all, it is them that the wait is for: the others may be waiting for them, too.
@@ -148,7 +149,7 @@ class Recorder {
 /// A call on record from here to the end of the scope: failed, unless it is said to have succeeded.
 class Recording {
   public:
-    Recording(Recorder& recorder, const Label& label, std::uint64_t sequence, Recorder::Clock::time_point now)
+    Recording(Recorder& recorder, const Label& label, std::uint64_t sequence, Clock::time_point now)
         : recorder_(recorder) {
         recorder.begin(label, sequence, now);
     }

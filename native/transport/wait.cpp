@@ -18,9 +18,6 @@ constexpr std::chrono::milliseconds in_turn{1};
 /// Reading the clock takes as long as looking at a few links.
 constexpr int spins_per_look_at_the_clock = 32;
 
-/// Yields that took this long gave the core to somebody; more of them only prolong the wait.
-constexpr std::chrono::milliseconds longest_yielding{2};
-
 }  // namespace
 
 Waiter::Waiter(std::span<const Link* const> links, Patience patience) : links_(links), patience_(patience) {
@@ -76,7 +73,7 @@ void Waiter::yield() {
     ++count_;
     const auto spent = Clock::now() - since_;
     if (spent < patience_.yield_time) return;
-    if (count_ < patience_.yields && spent < longest_yielding) return;
+    if (count_ < patience_.yields && spent < Patience::longest_yielding) return;
     stage_ = Stage::sleep;
     count_ = 0;
 }

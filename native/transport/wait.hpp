@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "base/clock.hpp"
 #include "base/fork.hpp"
 #include "transport/link.hpp"
 #include "transport/shm/bell.hpp"
@@ -26,13 +27,20 @@ struct Patience {
     /// The first of these, in which the caller keeps what it has, above all the interpreter: to hand that
     /// over and to take it back costs more than most waits of ranks that share a core.
     int kept_yields = 0;
-    /// Looks instead of `spins` while no rank that runs on this core is behind: then it is another core that
-    /// is late, and to give this one away would only let ranks run that wait for that, too. 0: nobody asks.
-    int spins_for_other_cores = 0;
+    /// Yields that took this long gave the core to somebody; more of them only prolong the wait.
+    static constexpr std::chrono::milliseconds longest_yielding{2};
+    /// Spins only while no other rank needs this core: then it is another core that is late, and to give
+    /// this one away would only let ranks run that wait for that, too.
+    bool shares_its_core = false;
+    /// Gives it away at least once in a call, if it waits at all.
+    bool takes_turns = false;
 
-    /// More ranks than cores is normal: then the rank that we wait for needs our core.
-    static Patience with_more_ranks_than_cores() {
-        return {.spins = 20, .kept_yields = 3, .spins_for_other_cores = 1000};
+    /// More ranks than cores is normal: then the rank that we wait for may need our core.
+    static Patience with_more_ranks_than_cores() { return {.spins = 20, .kept_yields = 3}; }
+
+    /// The same, where ranks tell each other on their boards who needs a core.
+    static Patience of_ranks_that_share_cores(bool takes_turns) {
+        return {.spins = 20'000, .kept_yields = 3, .shares_its_core = true, .takes_turns = takes_turns};
     }
 
     /// The caller computes meanwhile, and gets what it is given: who is woken from sleep runs at once, who
@@ -67,7 +75,6 @@ class Waiter {
 
   private:
     enum class Stage { spin, yield, sleep };
-    using Clock = std::chrono::steady_clock;
 
     void spin();
     void yield();

@@ -41,6 +41,22 @@ def test_lent_and_private_arrays_work_together(name: str, links: str) -> None:
                     np.testing.assert_array_equal(result, sum(xs))
 
 
+@pytest.mark.parametrize("links", ["direct", "staged"])
+def test_gathered_windows_are_right_for_lent_and_private_arrays(links: str) -> None:
+    length, p = 200_001, 3  # windows, the last of which is not whole; results that are written past the caches
+    xs = [np.arange(length, dtype=np.float64) + rank * length for rank in range(p)]
+
+    def call(comm: Communicator, lends: int) -> Any:
+        empty = comm.empty if (lends >> comm.rank) & 1 else np.empty
+        x = filled(empty(length, np.float64), xs[comm.rank])
+        return comm.allgather(x, out=filled(empty(p * length, np.float64), np.float64(-1)))
+
+    with World(p, links) as world:
+        for lends in range(2**p):
+            for result in world.run(lambda comm, lends=lends: call(comm, lends)):
+                np.testing.assert_array_equal(result, np.arange(p * length, dtype=np.float64))
+
+
 @pytest.mark.parametrize("dtype", ["float64", "float16", "int8", "uint64", "bool"])
 def test_an_array_has_the_shape_and_type_that_was_asked_for(dtype: str) -> None:
     with World(2) as world:

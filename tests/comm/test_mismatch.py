@@ -1,6 +1,7 @@
 """Ranks that make different calls are all told which, and from which lines; then the communicator is as good as new."""
 
 import re
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -160,6 +161,25 @@ def test_a_rank_that_makes_fewer_calls_is_named_with_its_last_one() -> None:
     zero, _, two = unisono.launch(job, 3, timeout=60)
     assert zero == two
     assert re.search(rf"lost rank 1 \(host .*has closed its communicator after call 0, allreduce .*{HERE}", zero)
+
+
+def test_a_report_that_rank_0_did_not_read_before_it_left_is_judged_without_it() -> None:
+    def job() -> str:
+        with unisono.init(deadline=60) as comm:
+            comm.barrier()
+            if comm.rank == 0:
+                unread = threading.Event()
+                with pytest.MonkeyPatch.context() as patch:
+                    patch.setattr("unisono.comm.desk.Desk.hear", lambda desk, report: unread.set())
+                    comm.broadcast(np.ones(9))  # its root waits for nobody
+                    assert unread.wait(60)
+                    return ""
+            with pytest.raises(MismatchError) as caught:
+                comm.allreduce(np.ones(9))
+            return str(caught.value)
+
+    text = unisono.launch(job, 2, timeout=90)[1]
+    assert re.match(r"The ranks make different calls: call 1 is broadcast .* on rank 0, but allreduce .* rank 1", text)
 
 
 def test_ranks_wait_for_each_other_before_they_begin_again_and_say_for_whom(tmp_path: Path) -> None:

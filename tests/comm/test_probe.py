@@ -26,7 +26,7 @@ def test_rank_0_finds_out_and_the_stream_is_as_it_was() -> None:
         answering.join(20)
         assert wire is not None
         assert 0 < wire.round_trip < 20
-        assert 1e3 < wire.rate < (1 << LARGEST) * 1e6
+        assert 1e3 < wire.rate <= (1 << LARGEST) * 1e6  # where a ping took no less than all of these
         for sock in (one, other):
             assert not sock.getblocking()
             with pytest.raises(BlockingIOError):

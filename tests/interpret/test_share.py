@@ -79,6 +79,11 @@ def test_an_exchange_synchronises_once() -> None:
     assert kinds("exchange", 4) == [combine, signal, *3 * [wait], combine]
 
 
+def test_a_root_whose_vector_is_staged_waits_for_nobody_who_reads_it() -> None:
+    rows = share(find("broadcast", "flat").schedule(4), 0).rows.tolist()
+    assert [row[3] for row in rows if row[0] == Kind.WAIT] == 3 * [When.INPUT_LENT]
+
+
 def test_what_its_maker_has_passed_on_is_kept_only_if_somebody_reads_it() -> None:
     for p in (2, 3, 4):
         assert share(find("reduce", "direct").schedule(p), 1).slots == [0] * p, "the sum goes to the root"

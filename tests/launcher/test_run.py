@@ -1,7 +1,6 @@
 """`unisono run` with real processes: what they are told, what is shown, and how all of it ends."""
 
 import os
-import pty
 import re
 import signal
 import subprocess
@@ -48,16 +47,6 @@ def wait_for_the_end_of(other):
     while not has_ended(found[0].name.split("-")[2]): time.sleep(0.01)
     time.sleep(1)
 """
-
-
-@pytest.fixture
-def script(tmp_path: Path):
-    def write(text: str) -> Path:
-        path = tmp_path / "script.py"
-        path.write_text("import os\nrank = int(os.environ['UNISONO_RANK'])\n" + text)
-        return path
-
-    return write
 
 
 def lines_of(rank: int, text: str) -> list[str]:
@@ -235,31 +224,6 @@ def test_tee_shows_all_ranks_and_logs_them(script, tmp_path: Path) -> None:
     done = run("-n", 3, "--log-dir", tmp_path, "--tee", script("print('out', rank)"))
     assert sorted(done.stdout.splitlines()) == ["[0] out 0", "[1] out 1", "[2] out 2"]
     assert [(tmp_path / f"rank-{rank}.out").read_text() for rank in range(3)] == ["out 0\n", "out 1\n", "out 2\n"]
-
-
-def on_a_terminal(*arguments: object) -> str:
-    ours, theirs = pty.openpty()
-    with subprocess.Popen(command(*arguments), stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True):
-        os.close(theirs)
-        text = b""
-        try:
-            while data := os.read(ours, 1000):
-                text += data
-        except OSError:  # how a pseudo-terminal says that the other end is closed
-            pass
-    os.close(ours)
-    return text.decode()
-
-
-def test_labels_are_coloured_on_a_terminal_unless_unwanted(script, monkeypatch) -> None:
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    assert "\x1b[33m[1]\x1b[0m here" in on_a_terminal("-n", 2, script("print('here')"))
-    monkeypatch.setenv("NO_COLOR", "1")
-    assert "\x1b[33m" not in on_a_terminal("-n", 2, script("print('here')"))
-
-
-def test_one_rank_on_a_terminal_has_no_label_and_the_terminal(script) -> None:
-    assert on_a_terminal("-n", 1, script("print(os.isatty(0), os.isatty(1))")) == "True True\r\n"
 
 
 def test_a_reader_that_leaves_ends_the_job_as_it_would_end_a_script(script) -> None:

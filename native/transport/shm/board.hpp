@@ -1,6 +1,5 @@
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -55,25 +54,27 @@ struct Moment {
     static constexpr std::uint64_t call(std::uint64_t moment) { return moment >> step_bits; }
 };
 
+/// Some of the first 64 ranks, a bit for each.
+struct Ranks {
+    static constexpr std::uint64_t of(int rank) { return rank < 64 ? std::uint64_t{1} << rank : 0; }
+};
+
 /// A rank's notices to the other ranks of its host; it alone writes here, except for the bell. Calls use the
 /// two lines, and the two stages, in turn: who enters a call makes sure that everybody else has entered the
 /// one before, so nobody still uses what the call before that left.
 struct Board {
     std::array<Line, 2> lines;
     alignas(64) Bell bell;                 // rings when progress is made
-    std::atomic<std::uint32_t> failed{0};  // a call, so that there will be no more
+    std::atomic<std::uint64_t> failed{0};  // the call that did, or the next one: there will be no more
     std::atomic<std::uint32_t> left{0};    // in order: there will be no more calls
     std::atomic<std::int32_t> core{-1};    // where it ran when it last began to wait; a hint
+    // What it waits for, on a line of its own: hints for the ranks of its core alone, whose cache that is.
+    alignas(64) std::atomic<std::uint64_t> awaited_moment{0};  // 0: it does not wait
+    std::atomic<std::uint64_t> awaited_ranks{0};
     // The arrays of these ranks, see WriteWindow. It changes while others look at `failed`.
     alignas(64) std::atomic<std::uint64_t> writing_to{0};
 
     Line& line(std::uint64_t call) { return lines[call % 2]; }
-
-    /// How far the rank has come, for who only wants to know whether it is behind.
-    std::uint64_t latest() const {
-        return std::max(lines[0].progress.load(std::memory_order_relaxed),
-                        lines[1].progress.load(std::memory_order_relaxed));
-    }
 };
 
 }  // namespace unisono

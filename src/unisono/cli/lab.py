@@ -16,6 +16,7 @@ from ..lab.state import Layout
 from ..lab.wires import CONGESTION_CONTROL
 from ..launcher.command import resolve_command
 from ..launcher.ending import GRACE
+from ..launcher.front import leave_the_terminal
 from ..launcher.processes import run_job
 from ..launcher.servers import Servers, check_servers
 from .launching import Grace, KeepGoing, LogDir, Module, Tee, Verbose, Words, check_launching
@@ -61,6 +62,7 @@ def run(
     """Run a script as several ranks on the hosts; the first that fails sets the exit code."""
     need_capabilities()
     check_launching(grace, log_dir, tee=tee)
+    leave_the_terminal()
     layout = state.find(name)
     command = resolve_command(words or [], module=module)
     check_servers(servers, 1)

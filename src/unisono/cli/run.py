@@ -8,6 +8,7 @@ import typer
 
 from ..launcher.command import resolve_command
 from ..launcher.ending import GRACE
+from ..launcher.front import leave_the_terminal
 from ..launcher.job import describe_job
 from ..launcher.processes import run_job
 from ..launcher.servers import describe_servers
@@ -37,6 +38,7 @@ def run(
 ) -> int:
     """Run a script as several ranks on this host; the first that fails sets the exit code."""
     check_launching(grace, log_dir, tee=tee)
+    leave_the_terminal()
     job = describe_job(ranks, nodes=nodes, node_rank=node_rank, rendezvous=rendezvous)
     command = resolve_command(words or [], module=module)
     return run_job(

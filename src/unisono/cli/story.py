@@ -82,7 +82,8 @@ def _interrupted(who: str, cause: Cause) -> str:
 
 def _mismatch(cause: Cause) -> str:
     if not cause.versions:
-        return f"the ranks made different calls: {first_line(cause.failure)}."
+        said = first_line(cause.failure)
+        return f"{said}." if said.startswith("The ranks make") else f"the ranks made different calls: {said}."
     number = cause.versions[0].call.sequence
     return f"the ranks made different calls as their call {number}: {'; '.join(map(_version, cause.versions))}."
 

@@ -10,5 +10,6 @@ addresses     where a rank can be reached
 rendezvous    everybody gets everybody's card
 doors         where a rank listens meanwhile
 wiring        a link for every pair
+buffers       how much may be on its way on one host
 fork          what a forked child lets go of
 """

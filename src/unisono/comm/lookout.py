@@ -57,6 +57,7 @@ class Lookout:
         self._verdict: Verdict | None = None
         self._seen = False  # by the program here
         self._past: dict[int, Verdict] = {}  # by epoch
+        self._unanswered: list[Report] = []  # that rank 0 has not given its verdict on; only the thread knows them
         self._wholes: dict[str, list[Any]] = {}
         self._present: dict[str, list[int]] = {}
         self._mail: Mail | None = None
@@ -194,6 +195,7 @@ class Lookout:
 
     def decide(self, verdict: Verdict) -> None:
         """All calls here end. What rank 0 says later takes the place of what this rank has made up by itself."""
+        self._unanswered = []
         with self._news:
             first = self._verdict
             if verdict.epoch != self._epoch or (first and first.is_final and not first.provisional):
@@ -236,6 +238,7 @@ class Lookout:
         if self._desk:
             self._desk.hear(report)
         else:
+            self._unanswered.append(report)
             self.post(0, Kind.REPORT, packed(report))
 
     def _say_part(self, tag: str, value: Any) -> None:
@@ -272,16 +275,22 @@ class Lookout:
     def _let_leave(self, rank: int, status: Status) -> None:
         self.left[rank] = status
         if rank == 0:
-            self._desk = Desk(self)
+            self._decide_itself()
         if self._desk and self._verdict:
             self._desk.miss(rank)
 
     def _lose(self, rank: int, why: str) -> None:
         self.gone.add(rank)
         if rank == 0:
-            self._desk = Desk(self)
+            self._decide_itself()
         if self._desk:
             self._desk.lose(rank, why)
+
+    def _decide_itself(self) -> None:
+        """Rank 0 does so no longer. What it was told last, it may not have read."""
+        self._desk = Desk(self)
+        for report in self._unanswered:
+            self._desk.hear(report)
 
     def _tell_of_wait(self, kind: str, ranks: list[int], call: CallFacts, waited: float) -> None:
         self._hear_of_wait(Report(self._epoch, self.rank, kind, ranks, call=call, waited=waited))

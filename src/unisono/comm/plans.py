@@ -116,8 +116,7 @@ def cut(sizes: list[Offsets], largest: int, stage_bytes: int, most: int | None =
     if all(needed(each, whole, LINE) <= stage_bytes for each in sizes) and (most is None or whole <= most):
         return Windows(whole, 1, tiny=False)
     window = stage_bytes // max(map(len, sizes)) // LINE * LINE
-    if len(sizes) == 2:
-        window = min(window, most or WINDOW_OF_TWO)
+    window = min(window, most or (WINDOW_OF_TWO if len(sizes) == 2 else window))
     return Windows(window, -(-largest // window), tiny=False) if window else None
 
 

@@ -18,6 +18,7 @@ import numpy as np
 from ..config import LOOPBACK, Settings, parse_address, read_settings
 from ..errors import ConfigError, UnisonoError
 from .black_box import Witness, witness_of
+from .buffers import keep_little_on_its_way
 from .fork import in_a_forked_child
 from .introduction import introduce_ranks
 from .lookout import Lookout
@@ -112,6 +113,7 @@ def join(
         if wiring.traced:
             track = begin_trace(settings, wiring, trace)
         basis = basis or agree_on_model(settings, wiring, seconds=seconds)  # while the wires are still ours to look at
+        keep_little_on_its_way(wiring)
         inbox = inboxes[0] if inboxes else make_inbox(1)
         executor = Executor(
             wiring.rank,

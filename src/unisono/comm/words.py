@@ -20,6 +20,9 @@ class Names:
     def __getitem__(self, rank: int) -> str:
         return self._names[rank]
 
+    def __len__(self) -> int:
+        return len(self._names)
+
     def all(self, ranks: Sequence[int]) -> str:
         return _list([self[rank] for rank in ranks])
 
@@ -67,13 +70,21 @@ def of_mismatch(report: Report, statuses: Statuses, names: Names) -> str:
     if report.message or report.call is None or report.call.sequence is None:
         return _of_pair(report, statuses)
     kinds: dict[str, dict[int, str]] = {}  # what the ranks do, and at which line
-    for rank, status in sorted(statuses.items()):
-        if status and status.asked:
-            kinds.setdefault(status.asked.what, {})[rank] = status.asked.where
+    for rank in range(len(names)):
+        if call := _made(rank, report.call.sequence, statuses, names):
+            kinds.setdefault(call.what, {})[rank] = call.where
     described = [f"{what}{_lines(places)} on {_ranks(list(places))}" for what, places in kinds.items()]
     if len(described) < 2:
         return f"{report.reason}. It is {', and '.join(described)}. {SAME_CALLS}"
     return f"The ranks make different calls: call {report.call.sequence} is {', but '.join(described)}. {SAME_CALLS}"
+
+
+def _made(rank: int, sequence: int, statuses: Statuses, names: Names) -> CallFacts | None:
+    """A rank's call of that number, as it answers; or, if that was its last one, as it said when it left."""
+    if left := names.left(rank):
+        return left.last if left.last and left.last.sequence == sequence else None
+    status = statuses.get(rank)
+    return status.asked if status else None
 
 
 def of_unknown(message: Message) -> str:

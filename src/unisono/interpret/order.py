@@ -24,6 +24,7 @@ class Access(NamedTuple):
     reads: list[Hashable]
     writes: list[Hashable]
     owners: set[int]  # of memory that may only be used once its owner has entered
+    keeps: frozenset[Hashable] = frozenset()  # of what it writes: what changes for nobody who has read it before
 
 
 class Event(NamedTuple):
@@ -66,7 +67,8 @@ def order(accesses: list[Access], ranks: int) -> Order:
         rank, clock = access.rank, clocks[access.rank]
         before = {Event(owner, ENTERED) for owner in access.owners}
         before |= {writer[location] for location in (*access.reads, *access.writes) if location in writer}
-        before |= {event for location in access.writes for event in readers[location]}
+        changes = [location for location in access.writes if location not in access.keeps]
+        before |= {event for location in changes for event in readers[location]}
         result.waits.append(result.still_needed(rank, before))
         clock[rank] += 1
         event = Event(rank, clock[rank])
@@ -76,5 +78,6 @@ def order(accesses: list[Access], ranks: int) -> Order:
             readers[location].append(event)
         for location in access.writes:
             writer[location] = event
+        for location in changes:
             readers[location] = []
     return result

@@ -125,8 +125,14 @@ class _Sharing:
         location = self.combining.location
         arrays_read = {home.rank for home in combine.sources if home.area in (Area.IN, Area.OUT)}
         owners = (arrays_read | {home.rank for home in combine.targets}) - {combine.rank}
+        # In one place, that is a copy onto itself; apart, the input stays as it is.
+        kept = {h._replace(area=Area.OUT) for h in combine.sources if len(combine.sources) == 1 and h.area == Area.IN}
         return Access(
-            combine.rank, [location(h) for h in combine.sources], [location(h) for h in combine.targets], owners
+            combine.rank,
+            [location(h) for h in combine.sources],
+            [location(h) for h in combine.targets],
+            owners,
+            frozenset(location(h) for h in combine.targets if h in kept),
         )
 
     def _uses_by_others(self) -> list[dict[When, list[Event]]]:

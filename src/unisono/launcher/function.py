@@ -122,7 +122,7 @@ class _Call:
             stdout=pipes.out[1],
             stderr=pipes.err[1],
             env=self._job.environment(number, self._meeting.variables()),
-            start_new_session=True,  # prctl is called by main(): this process may have threads, so no preexec_fn
+            process_group=0,  # prctl is called by main(): this process may have threads, so no preexec_fn
             pass_fds=files,
         )
         return self._crew.add(number, process.pid, process.wait)

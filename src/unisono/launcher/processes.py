@@ -127,7 +127,7 @@ class _Starter:
                         stdout=streams["out"],
                         stderr=streams["err"],
                         env=self._job.environment(local_rank, more),
-                        start_new_session=True,
+                        process_group=0,
                         preexec_fn=prepare,
                         pass_fds=(*self._meeting.descriptors(), *self._verdicts.descriptors()),
                     )

@@ -69,7 +69,7 @@ class Servers:
                     stdin=subprocess.DEVNULL,
                     stdout=2,
                     env=job.environment(0, more),
-                    start_new_session=True,
+                    process_group=0,
                     preexec_fn=prepare,
                     pass_fds=[listener.fileno() for listener in inherited],
                 )
@@ -90,7 +90,7 @@ class Servers:
                 stdin=subprocess.DEVNULL,
                 stdout=2,
                 env=job.environment(rank - job.rank(0), more),
-                start_new_session=True,
+                process_group=0,
                 preexec_fn=prepare,
             )
             crew.add(rank, process.pid, process.wait, Messenger)

@@ -96,7 +96,7 @@ def main_of_fork(
     """A copy of the caller as a rank: what belongs to the caller's life is let go of, and not run again at the end."""
     code = 1
     try:
-        os.setsid()
+        os.setpgid(0, 0)
         bind()
         _reset_signals()
         atexit._clear()  # as multiprocessing does: else the caller's temporary files are removed by its ranks

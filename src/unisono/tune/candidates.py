@@ -45,10 +45,10 @@ OVER_LINKS: dict[str, tuple[str, ...]] = {
     "scan": ("recursive_doubling",),
 }
 SLOWER_THAN_PREDICTED: dict[tuple[str, str], frozenset[str]] = {
-    ("memory_crowded", "allreduce"): frozenset({"exchange"}),
+    ("memory_crowded", "allreduce"): frozenset({"exchange", "parameter_servers"}),
     ("memory_crowded", "barrier"): frozenset({"exchange"}),
     ("memory_crowded", "reduce"): frozenset({"flat", "mst"}),  # of long vectors
-    ("memory_crowded", "allgather"): frozenset({"recursive_doubling", "bruck", "flat"}),
+    ("memory_crowded", "allgather"): frozenset({"recursive_doubling", "bruck", "ring", "flat", "mst"}),
     ("memory_crowded", "reduce_scatter"): frozenset({"recursive_halving", "circulant"}),
     ("tcp", "allgather"): frozenset({"flat", "mst"}),
     ("tcp_crowded", "allgather"): frozenset({"flat", "mst"}),
@@ -87,18 +87,19 @@ def slower_than_predicted(collective: str, p: int, place: Place) -> frozenset[st
     if collective == "allgather" and kind in ("tcp_crowded", "wire_crowded") and p & (p - 1):
         names |= {"recursive_doubling"}  # where ranks beyond the power of two wait for the others
     if kind == "memory" and p == 2 and collective in ("broadcast", "reduce"):
-        names |= {"pipelined_chain", "direct", "ring", "recursive_halving"}  # the last three are the same of two ranks
+        # The last three are the same of two ranks, and are taken from 4 MB on.
+        names |= {"pipelined_chain", "direct", "ring", "recursive_halving"}
     return names
 
 
 def _in_memory(collective: str, p: int, nbytes: int, place: Place) -> tuple[str, ...]:
     match collective:
         case "allreduce" if place.is_crowded:
-            return ("flat", "direct") if nbytes * p <= SHORT else ("direct", *_few_waits(p, nbytes))
+            return ("flat", "direct") if nbytes <= (1 if p <= FEW_AT_ONCE else 4) * SHORT else ("direct",)
         case "allreduce" if nbytes * p <= SHORT:
             return ("exchange", "direct")
         case "reduce" if p == 2:  # window by window
-            return ("flat",)
+            return ("flat",) if nbytes < 4 * LONG else ("direct",)
         case "reduce" if nbytes * p > 4 * LONG:
             return ("direct", "flat")
         case "reduce" if p > FEW_AT_ONCE and place.is_crowded and nbytes * p >= LONG // 2:
@@ -107,21 +108,26 @@ def _in_memory(collective: str, p: int, nbytes: int, place: Place) -> tuple[str,
             return ("flat", "direct")
         case "barrier" if place.is_crowded:  # rank 0 leaves first: what it sends then is there before it is missed
             return ("flat",)
-        case "broadcast" if p == 2 and nbytes * p >= LONG // 2:  # of more, each would wait for one other's copy
+        case "broadcast" if p == 2 and nbytes * p > 4 * LONG:  # of more, each would wait for one other's copy
             return ("pipelined_chain", "flat")
     return IN_MEMORY[collective]
 
 
-def _few_waits(p: int, nbytes: int) -> tuple[str, ...]:
-    """In which half of the ranks, or one, add up for all, so that others wait for fewer."""
-    return ("parameter_servers", "flat") if p > FEW_AT_ONCE and nbytes * p <= LONG // 2 else ()
-
-
 def _over_links(collective: str, p: int, nbytes: int, place: Place) -> tuple[str, ...]:
     """Favourites first: what was best of all most of the time."""
+    if collective == "allreduce" and p > 2 and place.is_one_host and place.is_crowded and nbytes > LONG // 4:
+        return _busy_all_the_time(p, nbytes)
     names = tuple(name for name in OVER_LINKS[collective] if name not in slower_than_predicted(collective, p, place))
     favourites = [name for name in _favourites(collective, p, nbytes, place) if name in names]
     return (*favourites, *(name for name in names if name not in favourites))
+
+
+def _busy_all_the_time(p: int, nbytes: int) -> tuple[str, ...]:
+    """On one host bytes cost cores, and in a tree most ranks wait for one.
+
+    The ring has the least on its way, direct the fewest turns.
+    """
+    return ("direct", "ring") if p <= FEW_AT_ONCE and nbytes < LONG else ("ring", "direct")
 
 
 def _favourites(collective: str, p: int, nbytes: int, place: Place) -> Iterator[str]:

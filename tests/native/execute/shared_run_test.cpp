@@ -201,6 +201,37 @@ void who_waits_tells_where_it_runs() {
     expect(core >= 0, "the core that it waits on");
 }
 
+/// While it does, and no longer: who has got all that it waits for needs the core.
+void who_waits_tells_what_for() {
+    auto executors = connected();
+    const auto& board = executors[0]->neighbours().own->board();
+    std::atomic<bool> told = false;
+    {
+        const std::jthread look([&](const std::stop_token& over) {
+            while (!told && !over.stop_requested())
+                told = board.awaited_moment != 0 && (board.awaited_ranks & Ranks::of(1)) != 0;
+        });
+        failure<DeadlineExceeded>(*executors[0], plan(0, false),
+                                  Clock::now() + std::chrono::milliseconds(200));
+    }
+    expect(told, "rank 1, and a moment");
+    expect(board.awaited_moment == 0, "nothing when it has left the call");
+}
+
+void waits_for_one_step_go_together_until_the_next_signal() {
+    const auto wait = [](std::int32_t peer, std::int32_t step) {
+        return SharedInstruction{SharedKind::wait, peer, step, 0, 0};
+    };
+    const SharedInstruction first{SharedKind::signal, 1, 0, 0, 0}, second{SharedKind::signal, 2, 0, 0, 0};
+    const SharedProgram program(0, 4, 0, 2, {},
+                                {first, wait(1, 1), wait(2, 1), wait(3, 2), second, wait(3, 2)}, {});
+    expect(program.together(1) == (Ranks::of(1) | Ranks::of(2)), "both");
+    expect(program.together(2) == Ranks::of(2), "the second one");
+    expect(program.together(3) == Ranks::of(3) && program.together(5) == Ranks::of(3), "others apart");
+    expect(!program.waits_for_one(), "four waits");
+    expect(SharedProgram(0, 4, 0, 1, {}, {first, wait(2, 1)}, {}).waits_for_one(), "one wait");
+}
+
 void a_missing_rank_is_a_deadline() {
     auto executors = connected();
     const auto text = failure<DeadlineExceeded>(*executors[0], plan(0, false),
@@ -226,6 +257,36 @@ void other_arguments_are_a_mismatch_and_a_failure_reaches_everybody() {
     for (const auto& text : texts)
         expect(says(text, "different arguments") || says(text, "it has given up a call"),
                "a failure on every rank");
+}
+
+/// In which rank 0 signals before it waits, if it does, for the others.
+SharedPlan meeting(int rank, bool waits) {
+    std::vector<SharedInstruction> rows{{SharedKind::signal, 1, 0, 0, 0}};
+    for (int peer = 0; waits && peer < ranks; ++peer)
+        if ((peer == 0) != (rank == 0)) rows.push_back({SharedKind::wait, peer, 1, 0, 0});
+    SharedPlan result = plan(rank, false);
+    result.program = std::make_shared<SharedProgram>(rank, ranks, 0, 1, std::vector<SharedPlace>{}, rows,
+                                                     std::vector<std::int32_t>{});
+    result.windows = 1;
+    return result;
+}
+
+/// Though what others need of it for theirs is there.
+void a_call_that_one_has_given_up_succeeds_for_nobody() {
+    auto executors = connected();
+    failure<DeadlineExceeded>(*executors[0], meeting(0, true), Clock::now() + std::chrono::milliseconds(50));
+    expect(says(failure<PeerLost>(*executors[1], meeting(1, true), in_half_a_minute()), "has given up"),
+           "who comes later to hear of it");
+}
+
+void a_call_before_one_that_was_given_up_succeeds() {
+    auto executors = connected();
+    const auto soon = Clock::now() + std::chrono::milliseconds(50);
+    expect(failure<PeerLost>(*executors[0], meeting(0, false), soon) == "nothing failed",
+           "one without waits");
+    failure<DeadlineExceeded>(*executors[0], meeting(0, true), soon);
+    expect(failure<PeerLost>(*executors[1], meeting(1, true), in_half_a_minute()) == "nothing failed",
+           "the first one to succeed for rank 1, too");
 }
 
 /// Round 0 is until all have come; what round 1 hands out, nobody gets from the rank that drops its links.
@@ -317,8 +378,12 @@ int main() {
     sums_arrive_everywhere(Memory::staged, 1, Readers::far);
     what_is_far_is_tried_again_after_some_calls();
     who_waits_tells_where_it_runs();
+    who_waits_tells_what_for();
+    waits_for_one_step_go_together_until_the_next_signal();
     a_missing_rank_is_a_deadline();
     other_arguments_are_a_mismatch_and_a_failure_reaches_everybody();
+    a_call_that_one_has_given_up_succeeds_for_nobody();
+    a_call_before_one_that_was_given_up_succeeds();
     for (const auto round : {0, 1, 5}) a_rank_that_drops_its_links_signals_no_more(round);
     rounds_that_no_program_has_are_refused();
     programs_that_leave_their_memory_are_refused();

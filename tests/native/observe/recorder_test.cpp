@@ -32,7 +32,7 @@ namespace {
 void a_call_is_kept_with_all_that_is_known_of_it() {
     Recorder recorder(4);
     {
-        Recording recording(recorder, {.kind = 7, .site = 8, .bytes = 4096}, 41, Recorder::Clock::now());
+        Recording recording(recorder, {.kind = 7, .site = 8, .bytes = 4096}, 41, quick_now());
         recorder.expect(3);
         recorder.expect(1);
         recorder.only_send_to(2);
@@ -58,7 +58,7 @@ void a_call_is_kept_with_all_that_is_known_of_it() {
 void a_call_that_is_left_by_an_exception_has_failed() {
     Recorder recorder(2);
     try {
-        const Recording recording(recorder, {}, 0, Recorder::Clock::now());
+        const Recording recording(recorder, {}, 0, quick_now());
         throw 1;
     } catch (int) {
     }
@@ -67,7 +67,7 @@ void a_call_that_is_left_by_an_exception_has_failed() {
 
 void only_the_first_frame_of_a_peer_counts() {
     Recorder recorder(2);
-    const Recording recording(recorder, {}, 0, Recorder::Clock::now());
+    const Recording recording(recorder, {}, 0, quick_now());
     recorder.expect(1);
     recorder.arrived(1);
     const auto first = recorder.calls_since(0)[0].peers[0].arrived;
@@ -79,7 +79,7 @@ void only_the_first_frame_of_a_peer_counts() {
 void waits_are_charged_to_who_was_awaited() {
     Recorder recorder(3);
     {
-        const Recording recording(recorder, {}, 0, Recorder::Clock::now());
+        const Recording recording(recorder, {}, 0, quick_now());
         recorder.expect(1);
         recorder.expect(2);
         recorder.begin_wait();
@@ -90,7 +90,7 @@ void waits_are_charged_to_who_was_awaited() {
         recorder.begin_wait();
         recorder.wait_for(2);
         std::this_thread::sleep_for(10ms);
-        recorder.update_wait(Recorder::Clock::now());
+        recorder.update_wait(quick_now());
         expect(recorder.calls_since(0)[0].peers[1].waited >= 15'000'000, "a wait to be seen while it lasts");
         std::this_thread::sleep_for(5ms);
     }  // ends the wait, too
@@ -102,7 +102,7 @@ void waits_are_charged_to_who_was_awaited() {
     const auto totals = recorder.waited();
     expect(totals[0] == 0 && totals[1] == peers[0].waited && totals[2] == peers[1].waited, "totals");
     {
-        const Recording recording(recorder, {}, 1, Recorder::Clock::now());
+        const Recording recording(recorder, {}, 1, quick_now());
         recorder.expect(2);
     }
     expect(recorder.calls_since(1)[0].peers[0].waited == 0, "a new call to begin at nothing");
@@ -111,7 +111,7 @@ void waits_are_charged_to_who_was_awaited() {
 
 void who_has_not_come_is_awaited_rather_than_who_may_wait_for_it() {
     Recorder recorder(5);
-    const Recording recording(recorder, {}, 0, Recorder::Clock::now());
+    const Recording recording(recorder, {}, 0, quick_now());
     for (const int peer : {1, 2, 3}) recorder.expect(peer);
     recorder.only_send_to(4);
     recorder.arrived(1);
@@ -134,7 +134,7 @@ void the_last_calls_are_kept() {
     Recorder recorder(2);
     const std::uint64_t calls = 3 * Recorder::calls_kept + 5;
     for (std::uint64_t call = 0; call < calls; ++call) {
-        Recording recording(recorder, {.bytes = call}, call, Recorder::Clock::now());
+        Recording recording(recorder, {.bytes = call}, call, quick_now());
         recording.succeed();
     }
     const auto kept = recorder.calls_since(0);
@@ -152,15 +152,15 @@ void a_reader_sees_whole_calls_while_they_are_made() {
     std::jthread writer([&](const std::stop_token& stop) {
         for (std::uint64_t call = 0; !stop.stop_requested(); ++call) {
             const auto number = static_cast<std::uint32_t>(call);
-            Recording recording(recorder, {number, number, call}, call, Recorder::Clock::now());
+            Recording recording(recorder, {number, number, call}, call, quick_now());
             recorder.expect(call % 2 == 0 ? 1 : 2);
             recorder.arrived(call % 2 == 0 ? 1 : 2);
             recording.succeed();
         }
     });
     std::uint64_t next = 0, seen = 0;
-    const auto end = Recorder::Clock::now() + 5s;
-    while (seen < 20'000 && Recorder::Clock::now() < end) {
+    const auto end = Clock::now() + 5s;
+    while (seen < 20'000 && Clock::now() < end) {
         for (const auto& call : recorder.calls_since(next)) {
             expect(call.number >= next, "calls in their order");
             next = call.number + (call.outcome == Outcome::running ? 0 : 1);
@@ -188,8 +188,7 @@ void a_tally_is_of_the_call_under_way_as_long_as_that_is() {
         for (std::uint64_t number = 0; number < 30'000; ++number) {
             const bool of_all = number % 3 == 2;
             {
-                Recording recording(recorder, {}, of_all ? number / 3 : Recorder::no_sequence,
-                                    Recorder::Clock::now());
+                Recording recording(recorder, {}, of_all ? number / 3 : Recorder::no_sequence, quick_now());
                 recording.succeed();
             }
             if (!of_all) recorder.sent_to(1);
@@ -221,7 +220,7 @@ void writing_allocates_nothing() {
     Recorder recorder(4);
     const auto before = allocations.load();
     for (std::uint64_t call = 0; call < 2 * Recorder::calls_kept; ++call) {
-        Recording recording(recorder, {}, call, Recorder::Clock::now());
+        Recording recording(recorder, {}, call, quick_now());
         for (const int peer : {1, 2, 3}) recorder.expect(peer);
         for (const int peer : {1, 2, 3}) recorder.arrived(peer);
         recorder.begin_wait();

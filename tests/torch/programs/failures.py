@@ -157,7 +157,10 @@ def one_comes_late_to_a_new_group(rank: int) -> None:
 
 
 def models_differ(rank: int, how: str) -> None:
-    """DDP says which rank, or we do which call; nobody waits for the other."""
+    """DDP says which rank, or we do which call; nobody waits for the other.
+
+    Rank 0, whose model it is, may have returned from DDP's last broadcast by then: its next call says so.
+    """
     import torch
     import torch.distributed as dist
     from torch.nn.parallel import DistributedDataParallel
@@ -166,6 +169,8 @@ def models_differ(rank: int, how: str) -> None:
     begun = time.monotonic()
     try:
         DistributedDataParallel(net)
+        assert rank == 0
+        dist.barrier()
     except RuntimeError as error:
         text = str(error)
         assert "rank" in text.lower() or "process 0" in text, text
