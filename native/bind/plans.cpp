@@ -1,4 +1,5 @@
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
 
 #include "bind/bind.hpp"
 #include "bind/columns.hpp"
@@ -82,7 +83,7 @@ void plans(nb::module_& module) {
                const Sizes& offsets, const Sizes& staged, std::uint64_t window, std::uint64_t windows,
                std::uint64_t stage_step, std::uint64_t stage_turns, bool tiny, bool may_stage,
                std::size_t stage_bytes, int dtype, int op, double factor, std::int64_t divisor,
-               std::uint64_t fingerprint, bool sums_at_once) {
+               std::uint64_t fingerprint, bool sums_at_once, std::optional<bool> trials) {
                 SharedPlan plan{program.value,
                                 copied(sizes),
                                 copied(offsets),
@@ -95,14 +96,16 @@ void plans(nb::module_& module) {
                                 may_stage,
                                 arithmetic(dtype, op, factor, divisor),
                                 fingerprint,
-                                sums_at_once};
+                                sums_at_once,
+                                trials ? std::make_shared<Trials>(*trials, stage_turns) : nullptr};
                 plan.check(stage_bytes);
                 new (self) HeldSharedPlan{std::make_shared<const SharedPlan>(std::move(plan))};
             },
             nb::arg("program"), nb::arg("sizes"), nb::arg("offsets"), nb::arg("staged"), nb::arg("window"),
             nb::arg("windows"), nb::arg("stage_step"), nb::arg("stage_turns"), nb::arg("tiny"),
             nb::arg("may_stage"), nb::arg("stage_bytes"), nb::arg("dtype"), nb::arg("op"), nb::arg("factor"),
-            nb::arg("divisor"), nb::arg("fingerprint"), nb::arg("sums_at_once") = false);
+            nb::arg("divisor"), nb::arg("fingerprint"), nb::arg("sums_at_once"), nb::arg("trials").none(),
+            "Trials of the ways to the stages, if there is a choice: also of one past them?");
 }
 
 }  // namespace unisono::bind

@@ -165,6 +165,8 @@ void Executor::begin_again(std::span<const std::uint64_t> sent_to_this, std::uin
     recorder_->count_from(sequence);
     // What boards still say of older calls has lower numbers.
     host_.neighbours.call = sequence;
+    host_.neighbours.tried.clear();
+    ++host_.neighbours.era;
     for (auto& neighbour : host_.neighbours.ranks) neighbour.known = Moment::of(sequence, 1);
     if (host_.own) host_.own->board().failed.store(0, std::memory_order_seq_cst);
     broken_ = false;

@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "execute/far_stages.hpp"
+#include "execute/trials.hpp"
 #include "transport/shm/inbox.hpp"
 
 namespace unisono {
@@ -46,6 +46,13 @@ struct MadeCall {
     std::uint64_t fingerprint = 0;
 };
 
+/// A call whose way is on trial; the ranks tell on their boards what they had to do in it.
+struct Tried {
+    std::uint64_t call;
+    Way way;
+    std::shared_ptr<Trials> trials;
+};
+
 /// All ranks of a communicator, if they share memory, by rank.
 struct Neighbours {
     std::shared_ptr<Inbox> own;
@@ -54,7 +61,8 @@ struct Neighbours {
     std::uint64_t call = 0;
     MadeCall before;
     Scratch scratch;
-    FarStages far_stages;
+    std::vector<Tried> tried;  // and not judged yet: a few of the last calls
+    std::uint64_t era = 0;     // they have begun again so often
 
     bool can_be_direct() const {
         for (const auto& each : ranks)

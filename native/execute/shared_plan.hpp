@@ -7,6 +7,7 @@
 
 #include "execute/arithmetic.hpp"
 #include "execute/shared_program.hpp"
+#include "execute/trials.hpp"
 
 namespace unisono {
 
@@ -28,6 +29,7 @@ struct SharedPlan {
     /// What is combined of several are the inputs of all ranks, on all ranks: so it is divided then and
     /// there, while it is in the cache, by one rank for all.
     bool sums_at_once = false;
+    std::shared_ptr<Trials> trials;  // of the ways that calls may go; nothing if they go one way
 
     /// Where in its stage a window of a call works. Memory that was not used for a while is no longer in the
     /// cache of the core that read it last: to write there takes half the time.

@@ -30,11 +30,6 @@ constexpr std::size_t longest_copy = 4 * 1024 * 1024;
 /// Of a result that lies apart from the operands.
 constexpr std::size_t too_large_for_caches = 4 * 1024 * 1024;
 
-/// Bytes that are written into a stage to see how long that takes; and how long it takes at most between
-/// cores that share a cache.
-constexpr std::size_t a_try = 8 * 1024;
-constexpr auto near_try = std::chrono::nanoseconds(800);
-
 bool is_in(const SharedPlace& place, Area area) { return place.area == static_cast<std::int32_t>(area); }
 
 }  // namespace
@@ -49,17 +44,20 @@ SharedRun::SharedRun(Neighbours& neighbours, int rank, const SharedPlan& plan, c
       out_(request.out),
       traffic_(traffic),
       gate_(neighbours, rank, plan.fingerprint, waiting),
-      streams_(in_.address != out_.address && std::max(in_.size, out_.size) >= too_large_for_caches) {
+      streams_(in_.address != out_.address && std::max(in_.size, out_.size) >= too_large_for_caches),
+      turn_(plan.trials ? plan.trials->next(neighbours.era) : Trials::Turn{}) {
     for (const auto peer : program_.awaited()) waiting.recorder.expect(peer);
     for (const auto peer : program_.used()) waiting.recorder.only_send_to(peer);
 }
 
 void SharedRun::go(Rehearsal rehearsal) {
     enter();
+    const auto began = turn_.is_timed ? quick_now() : Clock::time_point();
     for (window_ = 0; window_ < plan_.windows; ++window_)
         rehearsal.is_over() ? run_window() : rehearse_window(rehearsal);
     rehearsal.end();
     if (!gate_.has_signalled()) gate_.signal(1);
+    if (turn_.is_timed) tell_what_it_did(began);
 }
 
 void SharedRun::enter() {
@@ -68,6 +66,34 @@ void SharedRun::enter() {
     stages_input_ = in.kind() == Whereabouts::Kind::stage;
     stages_output_ = out.kind() == Whereabouts::Kind::stage;
     gate_.enter(in, out);
+    judge_earlier_calls();
+}
+
+/// Everybody has entered the call before this one, and told what it did in those before that.
+void SharedRun::judge_earlier_calls() {
+    auto& tried = neighbours_.tried;
+    while (!tried.empty() && tried.front().call + 2 <= gate_.call()) {
+        const auto [call, way, trials] = std::move(tried.front());
+        tried.erase(tried.begin());
+        std::chrono::nanoseconds work{};
+        bool is_known = true;
+        for (int rank = 0; rank < static_cast<int>(neighbours_.ranks.size()); ++rank) {
+            const auto& told = board_of(rank).work(call);
+            is_known = is_known && told.call.load(std::memory_order_relaxed) == call;
+            work += std::chrono::nanoseconds(told.nanoseconds.load(std::memory_order_relaxed));
+        }
+        if (is_known) trials->learn(way, work);
+    }
+}
+
+/// The sum of what all have to do, and not how long they take: some come late, and some share a core.
+void SharedRun::tell_what_it_did(Clock::time_point began) {
+    auto& work = neighbours_.own->board().work(gate_.call());
+    const auto time = std::chrono::duration_cast<std::chrono::nanoseconds>(quick_now() - began - waited_);
+    // Relaxed: the store to `progress` in the next call releases them.
+    work.nanoseconds.store(time.count(), std::memory_order_relaxed);
+    work.call.store(gate_.call(), std::memory_order_relaxed);
+    neighbours_.tried.push_back({gate_.call(), turn_.way, plan_.trials});
 }
 
 std::int32_t SharedRun::round() const {
@@ -92,9 +118,12 @@ void SharedRun::rehearse_window(Rehearsal& rehearsal) {
 
 void SharedRun::run(const SharedInstruction& each) {
     switch (each.kind) {
-        case SharedKind::wait:
+        case SharedKind::wait: {
+            const auto began = turn_.is_timed ? quick_now() : Clock::time_point();
             wait(each);
+            if (turn_.is_timed) waited_ += quick_now() - began;
             break;
+        }
         case SharedKind::signal:
             if (holds(each.when())) gate_.signal(step_of(each, window_));
             break;
@@ -152,7 +181,6 @@ void SharedRun::combine(const SharedInstruction& combine) {
         std::ranges::all_of(all, [](const Access& each) { return each.pointer != nullptr; });
     const auto step = needs_no_buffer ? longest_copy : chunk;
     const auto piece = !needs_no_buffer && in_reach ? piece_of(sources.size()) : step;
-    begin_try(bytes);
     for (std::size_t begin = 0; begin < bytes; begin += step) {
         const auto end = std::min(begin + step, bytes);
         const WriteWindow window(rank_, neighbours_, targets);
@@ -198,35 +226,15 @@ void SharedRun::publish(const SharedInstruction& publish) {
     const auto bytes = bytes_of(publish.block());
     if (bytes == 0) return;  // there may be no memory for it either
     const auto place = index(publish.place());
-    begin_try(bytes);
     write_to_stage(stage_of(rank_) + plan_.staged[place],
                    in_.address + plan_.offsets[place] + window_ * plan_.window, bytes);
 }
 
 /// What is in the stage has been read by other cores, and their caches have to give it up before it can be
-/// written. Between cores that share no cache, that takes longer than to write to memory. It depends on
-/// who reads this block, and on which cores both are just now: so it is tried, now and then, for each
-/// instruction.
-void SharedRun::begin_try(std::size_t bytes) {
-    is_far_ = bytes >= a_try && neighbours_.far_stages.contain(this_instruction(), gate_.call());
-    to_try_ = bytes >= a_try && !is_far_ ? a_try : 0;
-    try_time_ = {};
-}
-
-void SharedRun::write_to_stage(std::byte* to, const std::byte* from, std::size_t bytes) {
-    const auto tried = std::min(to_try_, bytes);
-    if (tried > 0) {
-        const auto began = Clock::now();
-        copy_bytes(to, from, tried);
-        try_time_ += Clock::now() - began;
-        to_try_ -= tried;
-        is_far_ = to_try_ == 0 && try_time_ > near_try;
-        if (is_far_) neighbours_.far_stages.add(this_instruction(), gate_.call());
-    }
-    if (is_far_)
-        stream(to + tried, from + tried, bytes - tried);
-    else
-        copy_bytes(to + tried, from + tried, bytes - tried);
+/// written. That may take longer than to write to memory.
+void SharedRun::write_to_stage(std::byte* to, const std::byte* from, std::size_t bytes) const {
+    const auto copy = turn_.way == Way::streamed ? stream : copy_bytes;
+    copy(to, from, bytes);
 }
 
 void SharedRun::fetch(const SharedInstruction& fetch) const {
@@ -244,7 +252,8 @@ Whereabouts SharedRun::whereabouts(Array array, bool lends) const {
     if (!lends) return Whereabouts::address(nullptr);
     if (const auto offset = neighbours_.own->heap().offset_of(array.address, array.size))
         return Whereabouts::heap(*offset);
-    return plan_.may_stage ? Whereabouts::stage() : Whereabouts::address(array.address);
+    const bool stages = plan_.may_stage && turn_.way != Way::direct;
+    return stages ? Whereabouts::stage() : Whereabouts::address(array.address);
 }
 
 /// Made where it stays: to copy what was just written, in larger pieces, takes longer than all else here.
@@ -284,9 +293,8 @@ void SharedRun::add_access(std::int32_t number) {
 }
 
 std::byte* SharedRun::stage_of(int rank) const {
-    const auto& inbox = rank == rank_ ? *neighbours_.own : *neighbours_.ranks[index(rank)].inbox;
-    if (plan_.tiny) return inbox.board().line(gate_.call()).stage.data();
-    return inbox.stage(gate_.call()).data() + plan_.stage_offset(gate_.call(), window_);
+    if (plan_.tiny) return board_of(rank).line(gate_.call()).stage.data();
+    return inbox_of(rank).stage(gate_.call()).data() + plan_.stage_offset(gate_.call(), window_);
 }
 
 /// A peer may be broken: what it says is checked.

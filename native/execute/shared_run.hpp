@@ -30,14 +30,15 @@ class SharedRun {
     void enter();
     void run_window();
     void rehearse_window(Rehearsal& rehearsal);
+    void judge_earlier_calls();
+    void tell_what_it_did(Clock::time_point began);
     void run(const SharedInstruction& instruction);
     void combine(const SharedInstruction& combine);
     void combine_chunk(std::span<const Access> sources, std::span<const Access> targets, std::size_t offset,
                        std::size_t bytes);
     bool is_fetched_by_others(const SharedPlace& place) const;
     void publish(const SharedInstruction& publish);
-    void begin_try(std::size_t bytes);
-    void write_to_stage(std::byte* to, const std::byte* from, std::size_t bytes);
+    void write_to_stage(std::byte* to, const std::byte* from, std::size_t bytes) const;
     void fetch(const SharedInstruction& fetch) const;
 
     void require_still_there(std::span<const Access> sources) const;
@@ -56,12 +57,14 @@ class SharedRun {
     std::byte* buffer(std::size_t number);
     void store(const Access& access, std::size_t offset, const std::byte* from, std::size_t bytes);
     std::size_t bytes_of(std::int32_t block) const;
+    Inbox& inbox_of(int rank) const {
+        return rank == rank_ ? *neighbours_.own : *neighbours_.ranks[index(rank)].inbox;
+    }
+    Board& board_of(int rank) const { return inbox_of(rank).board(); }
     std::uint64_t step_of(const SharedInstruction& instruction, std::uint64_t window) const {
         return window * static_cast<std::uint64_t>(program_.steps()) +
                static_cast<std::uint64_t>(instruction.step());
     }
-    /// Among those of all plans.
-    std::uint64_t this_instruction() const { return plan_.fingerprint + at_; }
     static std::size_t index(std::int32_t number) { return static_cast<std::size_t>(number); }
 
     Neighbours& neighbours_;
@@ -72,10 +75,9 @@ class SharedRun {
     Array out_;
     Traffic traffic_;
     Gate gate_;
-    bool streams_;            // results past the caches
-    std::size_t to_try_ = 0;  // bytes of an instruction that are still to be timed
-    Clock::duration try_time_{};
-    bool is_far_ = false;  // the stage is, from the cores that read it
+    bool streams_;  // results past the caches
+    Trials::Turn turn_;
+    Clock::duration waited_{};  // if it is timed
     bool stages_input_ = false;
     bool stages_output_ = false;
     std::uint64_t window_ = 0;

@@ -19,7 +19,7 @@ namespace unisono {
 namespace {
 
 constexpr std::uint64_t inbox_magic = 0x756e69736f6e6f21;  // "unisono!"
-constexpr std::uint32_t inbox_version = 3;
+constexpr std::uint32_t inbox_version = 4;
 
 constexpr std::size_t min_ring_bytes = 64;
 constexpr std::size_t max_bytes = std::size_t{1} << 40;

@@ -23,6 +23,8 @@ ROTATION = (
     4 << 20
 )  # bytes of the stages of all ranks that calls go over in turn: more takes longer, where ranks are many
 
+WORTH_A_TRIAL = 8 << 10  # bytes that a rank stages: of less, the ways differ by less than what is tried costs
+
 MOST_STEPS = 1 << 20  # as in native/transport/shm/board.hpp
 
 Offsets = NDArray[np.int64]
@@ -105,6 +107,7 @@ def make_plan(
         *arithmetic,
         fingerprint,
         program.sums_at_once,
+        sharing.direct and windows.number == 1 if may_stage and step >= WORTH_A_TRIAL else None,
     )
 
 
