@@ -97,7 +97,7 @@ void plans(nb::module_& module) {
                                 arithmetic(dtype, op, factor, divisor),
                                 fingerprint,
                                 sums_at_once,
-                                trials ? std::make_shared<Trials>(*trials, stage_turns) : nullptr};
+                                trials ? std::make_shared<Trials>(*trials, stage_turns, windows) : nullptr};
                 plan.check(stage_bytes);
                 new (self) HeldSharedPlan{std::make_shared<const SharedPlan>(std::move(plan))};
             },

@@ -52,7 +52,9 @@ Executor::Executor(int rank, std::vector<std::unique_ptr<Link>> links, Host host
       links_(std::make_move_iterator(links.begin()), std::make_move_iterator(links.end())),
       host_(std::move(host)),
       counters_(links_.size()),
-      recorder_(std::make_shared<Recorder>(size())) {}
+      recorder_(std::make_shared<Recorder>(size())) {
+    host_.neighbours.share_cores = host_.more_ranks_than_cores;
+}
 
 Executor::~Executor() { leave(); }
 

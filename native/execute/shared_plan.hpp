@@ -29,7 +29,7 @@ struct SharedPlan {
     /// What is combined of several are the inputs of all ranks, on all ranks: so it is divided then and
     /// there, while it is in the cache, by one rank for all.
     bool sums_at_once = false;
-    std::shared_ptr<Trials> trials;  // of the ways that calls may go; nothing if they go one way
+    std::shared_ptr<Trials> trials{};  // of the ways that calls may go; nothing if they go one way
 
     /// Where in its stage a window of a call works. Memory that was not used for a while is no longer in the
     /// cache of the core that read it last: to write there takes half the time.

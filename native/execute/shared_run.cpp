@@ -30,6 +30,11 @@ constexpr std::size_t longest_copy = 4 * 1024 * 1024;
 /// Of a result that lies apart from the operands.
 constexpr std::size_t too_large_for_caches = 4 * 1024 * 1024;
 
+/// Unsigned: what a broken peer says may be any number.
+std::uint64_t nanoseconds_of(Clock::duration time) {
+    return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(time).count());
+}
+
 bool is_in(const SharedPlace& place, Area area) { return place.area == static_cast<std::int32_t>(area); }
 
 }  // namespace
@@ -75,23 +80,33 @@ void SharedRun::judge_earlier_calls() {
     while (!tried.empty() && tried.front().call + 2 <= gate_.call()) {
         const auto [call, way, trials] = std::move(tried.front());
         tried.erase(tried.begin());
-        std::chrono::nanoseconds work{};
-        bool is_known = true;
-        for (int rank = 0; rank < static_cast<int>(neighbours_.ranks.size()); ++rank) {
-            const auto& told = board_of(rank).work(call);
-            is_known = is_known && told.call.load(std::memory_order_relaxed) == call;
-            work += std::chrono::nanoseconds(told.nanoseconds.load(std::memory_order_relaxed));
-        }
-        if (is_known) trials->learn(way, work);
+        if (const auto time = taken_by(call)) trials->learn(way, *time);
     }
 }
 
-/// The sum of what all have to do, and not how long they take: some come late, and some share a core.
-void SharedRun::tell_what_it_did(Clock::time_point began) {
+/// If all ranks have told. From when the last one came until all were through; where ranks share cores, what
+/// all together had to do: there, who is late may only have been kept from coming by others.
+std::optional<Clock::duration> SharedRun::taken_by(std::uint64_t call) const {
+    std::uint64_t came = 0, through = 0, work = 0;
+    for (int rank = 0; rank < static_cast<int>(neighbours_.ranks.size()); ++rank) {
+        const auto& told = board_of(rank).work(call);
+        if (told.call.load(std::memory_order_relaxed) != call) return {};
+        const auto began = told.began.load(std::memory_order_relaxed),
+                   ended = told.ended.load(std::memory_order_relaxed);
+        came = std::max(came, began);
+        through = std::max(through, ended);
+        work += ended - began - told.waited.load(std::memory_order_relaxed);
+    }
+    return std::chrono::nanoseconds(
+        static_cast<std::int64_t>(neighbours_.share_cores ? work : through - came));
+}
+
+void SharedRun::tell_what_it_did(Clock::time_point began) const {
     auto& work = neighbours_.own->board().work(gate_.call());
-    const auto time = std::chrono::duration_cast<std::chrono::nanoseconds>(quick_now() - began - waited_);
     // Relaxed: the store to `progress` in the next call releases them.
-    work.nanoseconds.store(time.count(), std::memory_order_relaxed);
+    work.began.store(nanoseconds_of(began.time_since_epoch()), std::memory_order_relaxed);
+    work.ended.store(nanoseconds_of(quick_now().time_since_epoch()), std::memory_order_relaxed);
+    work.waited.store(nanoseconds_of(waited_), std::memory_order_relaxed);
     work.call.store(gate_.call(), std::memory_order_relaxed);
     neighbours_.tried.push_back({gate_.call(), turn_.way, plan_.trials});
 }

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -31,7 +32,8 @@ class SharedRun {
     void run_window();
     void rehearse_window(Rehearsal& rehearsal);
     void judge_earlier_calls();
-    void tell_what_it_did(Clock::time_point began);
+    std::optional<Clock::duration> taken_by(std::uint64_t call) const;
+    void tell_what_it_did(Clock::time_point began) const;
     void run(const SharedInstruction& instruction);
     void combine(const SharedInstruction& combine);
     void combine_chunk(std::span<const Access> sources, std::span<const Access> targets, std::size_t offset,

@@ -130,3 +130,25 @@ def test_a_torch_dtype_gives_a_tensor() -> None:
             assert all(tensor.dtype is dtype for tensor in tensors)
             results = world.run(lambda comm, tensors=tensors: comm.allreduce(tensors[comm.rank]))
             assert all(result.dtype is dtype and bool((result == 4).all()) for result in results)
+
+
+@pytest.mark.parametrize("links", ["auto", "staged"])
+@pytest.mark.parametrize("collective", ["allreduce", "allgather", "broadcast", "reduce_scatter"])
+def test_results_are_right_whichever_way_private_arrays_go(collective: str, links: str) -> None:
+    """Calls try all ways at first, with several places of the stage each."""
+    calls, length, p = 150, 12_000, 3
+
+    def run(comm: Communicator) -> None:
+        rng = np.random.default_rng(1)
+        for _ in range(calls):
+            xs = rng.integers(-99, 99, (p, length)).astype(np.float32)
+            mine, total = xs[comm.rank].copy(), xs.sum(0)
+            part = slice(comm.rank * length // p, (comm.rank + 1) * length // p)
+            expected = {"allgather": xs.ravel(), "broadcast": xs[0], "reduce_scatter": total[part]}
+            out = np.empty_like(expected.get(collective, total))
+            call = getattr(comm, collective)
+            call(mine, out=out) if collective != "broadcast" else call(mine)
+            np.testing.assert_array_equal(mine if collective == "broadcast" else out, expected.get(collective, total))
+
+    with World.joined(p, links) as world:
+        world.run(run)

@@ -59,10 +59,12 @@ struct Ranks {
     static constexpr std::uint64_t of(int rank) { return rank < 64 ? std::uint64_t{1} << rank : 0; }
 };
 
-/// What a rank had to do in a call whose way was on trial, without its waits.
+/// What a rank did in a call whose way was on trial, in nanoseconds of the clock that all processes have.
 struct Work {
     std::atomic<std::uint64_t> call{0};
-    std::atomic<std::int64_t> nanoseconds{0};
+    std::atomic<std::uint64_t> began{0};
+    std::atomic<std::uint64_t> ended{0};
+    std::atomic<std::uint64_t> waited{0};
 };
 
 /// A rank's notices to the other ranks of its host; it alone writes here, except for the bell. Calls use the
@@ -77,8 +79,8 @@ struct Board {
     // What it waits for, on a line of its own: hints for the ranks of its core alone, whose cache that is.
     alignas(64) std::atomic<std::uint64_t> awaited_moment{0};  // 0: it does not wait
     std::atomic<std::uint64_t> awaited_ranks{0};
-    // Of a call until the third one after it. Who enters a call has come so far that all others have told what
-    // they did before the one before.
+    // Of a call until the fourth one after it. Who enters a call knows that all others have entered the one
+    // before, so that they have told what they did in those before that.
     alignas(64) std::array<Work, 4> works{};
     // The arrays of these ranks, see WriteWindow. It changes while others look at `failed`.
     alignas(64) std::atomic<std::uint64_t> writing_to{0};

@@ -107,7 +107,7 @@ def make_plan(
         *arithmetic,
         fingerprint,
         program.sums_at_once,
-        sharing.direct and windows.number == 1 if may_stage and step >= WORTH_A_TRIAL else None,
+        sharing.direct if may_stage and step >= WORTH_A_TRIAL else None,
     )
 
 

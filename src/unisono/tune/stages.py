@@ -27,7 +27,7 @@ def prefers_stages(collective: str, p: int, nbytes: int) -> bool:
 
 def window(collective: str, p: int, nbytes: int) -> int | None:
     """Bytes of a block that go through a stage at a time, if ranks read what others still write; None: all of them."""
-    if p > 2 and collective == "allgather":
+    if p > 2 and collective in ("allgather", "broadcast"):
         return MOST
     if p == 2 and collective in ("broadcast", "reduce"):
         return min(max(LEAST, nbytes // WINDOWS // LINE * LINE), MOST)

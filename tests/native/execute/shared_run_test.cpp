@@ -140,25 +140,27 @@ class Vector {
 
 Clock::time_point in_half_a_minute() { return Clock::now() + std::chrono::seconds(30); }
 
-enum class Readers { maybe_near, far };
+/// Ranks in step try all ways together; out of step, each goes a way of its own.
+enum class Ways { one, tried_in_step, tried_out_of_step };
 
-/// As if earlier calls had found that every instruction's stage is far.
-void plant_far_stages(Executor& executor, const SharedPlan& plan) {
-    for (std::size_t i = 0; i < plan.program->instructions().size(); ++i)
-        executor.neighbours().far_stages.add(plan.fingerprint + i, 1);
+std::shared_ptr<Trials> trials_of(int rank, Ways ways) {
+    if (ways == Ways::one) return nullptr;
+    auto result = std::make_shared<Trials>(true, 1, 2);
+    for (int call = 0; ways == Ways::tried_out_of_step && call < 4 * rank; ++call) result->next(0);
+    return result;
 }
 
-void sums_arrive_everywhere(Memory memory, std::uint64_t stage_turns = 1,
-                            Readers readers = Readers::maybe_near) {
+void sums_arrive_everywhere(Memory memory, std::uint64_t stage_turns = 1, Ways ways = Ways::one) {
+    const int calls = ways == Ways::one ? 5 : 100;
     auto executors = connected();
     std::vector<std::jthread> threads;
     for (int rank = 0; rank < ranks; ++rank)
         threads.emplace_back([&, rank] {
             auto& executor = *executors[static_cast<std::size_t>(rank)];
             Vector vector(executor, memory);
-            const auto prepared = plan(rank, memory == Memory::staged, 1, stage_turns);
-            if (readers == Readers::far) plant_far_stages(executor, prepared);
-            for (int call = 0; call < 5; ++call) {
+            auto prepared = plan(rank, memory == Memory::staged, 1, stage_turns);
+            prepared.trials = trials_of(rank, ways);
+            for (int call = 0; call < calls; ++call) {
                 const auto values = vector.values();
                 std::iota(values.begin(), values.end(), static_cast<float>(rank + call));
                 executor.run(prepared, {vector.array(), vector.array(), in_half_a_minute()}, nobody);
@@ -171,10 +173,11 @@ void sums_arrive_everywhere(Memory memory, std::uint64_t stage_turns = 1,
     for (const auto& executor : executors) {
         const auto& sent = executor->counters().sent;
         const auto& received = executor->counters().received;
-        expect(executor->counters().calls == 5, "5 calls counted");
-        expect(std::accumulate(sent.begin(), sent.end(), std::uint64_t{0}) == 5 * 2 * block_bytes,
+        const auto handed_out = static_cast<std::uint64_t>(calls) * 2 * block_bytes;
+        expect(executor->counters().calls == static_cast<std::uint64_t>(calls), "all calls counted");
+        expect(std::accumulate(sent.begin(), sent.end(), std::uint64_t{0}) == handed_out,
                "p - 1 blocks handed out in each call");
-        expect(std::accumulate(received.begin(), received.end(), std::uint64_t{0}) == 5 * 2 * block_bytes,
+        expect(std::accumulate(received.begin(), received.end(), std::uint64_t{0}) == handed_out,
                "p - 1 blocks fetched in each call");
     }
 }
@@ -314,15 +317,6 @@ void a_rank_that_drops_its_links_signals_no_more(std::int32_t round) {
                "the others to fail, unless they had all that they need");
 }
 
-void what_is_far_is_tried_again_after_some_calls() {
-    FarStages stages;
-    expect(!stages.contain(7, 1), "nothing to be far at first");
-    stages.add(7, 10);
-    expect(stages.contain(7, 11) && stages.contain(7, 9 + FarStages::calls), "the next calls to remember");
-    expect(!stages.contain(7, 10 + FarStages::calls), "a later call to try again");
-    expect(!stages.contain(8, 11), "another instruction not to be far for that");
-}
-
 void programs_that_leave_their_memory_are_refused() {
     const int slot = static_cast<int>(Area::slot), in = static_cast<int>(Area::in),
               out = static_cast<int>(Area::out);
@@ -375,8 +369,8 @@ void rounds_that_no_program_has_are_refused() {
 int main() {
     for (const auto memory : {Memory::direct, Memory::staged, Memory::lent}) sums_arrive_everywhere(memory);
     for (const std::uint64_t stage_turns : {2, 4, 16}) sums_arrive_everywhere(Memory::staged, stage_turns);
-    sums_arrive_everywhere(Memory::staged, 1, Readers::far);
-    what_is_far_is_tried_again_after_some_calls();
+    for (const auto ways : {Ways::tried_in_step, Ways::tried_out_of_step})
+        sums_arrive_everywhere(Memory::staged, 1, ways);
     who_waits_tells_where_it_runs();
     who_waits_tells_what_for();
     waits_for_one_step_go_together_until_the_next_signal();
