@@ -55,6 +55,10 @@ def in_one_turn(method: Callable[Concatenate[Communicator, P], T]) -> Callable[C
     return in_turn
 
 
+_known_methods: dict[tuple[type, str], Any] = {}
+"""By the names of the calls that were started: those that make one call."""
+
+
 class Communicator:
     """A group of ranks that communicate. Every rank makes the same calls, in the same order.
 
@@ -158,24 +162,29 @@ class Communicator:
 
         Calls run in the order in which they are made; the arrays are not to be touched before the handle is done.
         """
+        method = _known_methods.get((type(self), call)) if isinstance(call, str) else None
+        if method and (known := self._runner.start_known(method, arguments, options)):
+            ticket, result = known
+            return Handle(Started(ticket, lambda: result), call, self._explaining(call))
         function = getattr(self, call, None) if isinstance(call, str) and not call.startswith("_") else None
         is_no_call = call in ("start", "close", "stats", "empty", "shrink", "explain") or str(call).endswith("_async")
         if is_no_call or not callable(function):
             raise ConfigError(f'there is no call {call!r} to start; give its name, such as start("allreduce", x)')
         if self._runner.closed:
             raise ConfigError(f"{call} cannot be started: this communicator is closed")
-        explain = partial(self._runner.explain, call=call, epoch=self._runner.epoch)
-        method = getattr(type(self), call)
-        if steps_of(function) and (known := self._runner.start_known(method, arguments, options)):
-            ticket, result = known
-            return Handle(Started(ticket, lambda: result), call, explain)
+        if steps_of(function):
+            _known_methods[type(self), call] = getattr(type(self), call)
         return self._start(call, arguments, options)
+
+    def _explaining(self, call: str) -> Callable[[BaseException], BaseException]:
+        runner, epoch = self._runner, self._runner.epoch
+        return lambda error: runner.explain(error, call, epoch)
 
     def _start(
         self, call: str, arguments: Sequence[Any], options: Mapping[str, Any], site: int | None = None, tag: str = ""
     ) -> Handle:
         """Start a call, from that line, under a name that the ranks compare."""
-        explain = partial(self._runner.explain, call=call, epoch=self._runner.epoch)
+        explain = self._explaining(call)
         function, method = getattr(self, call), getattr(type(self), call)
         steps = steps_of(function)
         if steps is None:

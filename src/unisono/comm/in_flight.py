@@ -6,6 +6,7 @@ import atexit
 import os
 import threading
 import time
+from collections import deque
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
@@ -14,15 +15,21 @@ if TYPE_CHECKING:
 
 SECONDS_TO_STOP = 5.0
 
-_kept: list[tuple[Ticket, Any]] = []
+FEW = 8
+
+_kept: deque[tuple[Ticket, Any]] = deque()
 _keeping = threading.Lock()
 _executors: WeakSet[Executor] = WeakSet()
 
 
 def keep(ticket: Ticket, arrays: Any) -> None:
     """Hold on to the arrays of a call, also if everybody else forgets them and the communicator."""
+    global _kept
     with _keeping:
-        _kept[:] = [(other, held) for other, held in _kept if not other.done()]
+        while _kept and _kept[0][0].done():  # mostly all: calls of one communicator end in their order
+            _kept.popleft()
+        if len(_kept) >= FEW:
+            _kept = deque(each for each in _kept if not each[0].done())
         _kept.append((ticket, arrays))
 
 
