@@ -13,7 +13,8 @@ constexpr std::uint64_t many_windows = 8;
 /// Before the first call of a way is timed: the caches are as that way leaves them then.
 constexpr std::uint64_t least_to_warm_up = 2;
 
-constexpr unsigned rounds_at_first = 2;
+/// The first rounds come one after the other: so many, where a round has several timed calls of each way.
+constexpr unsigned most_rounds_at_first = 2;
 
 /// Between later rounds, so many times as many calls as in one; ever more, up to a limit.
 constexpr std::uint64_t shortest_pause = 8, longest_pause = 64;
@@ -42,8 +43,9 @@ Trials::Turn Trials::next(std::uint64_t era) {
     now = static_cast<Way>((static_cast<std::size_t>(now) + 1) % ways_);
     if (now != Way::copied) return turn;
     const auto round = std::exchange(calls_of_round, 0);
-    if (++rounds < rounds_at_first) return turn;
-    const auto doublings = std::min(rounds - rounds_at_first, 8U);
+    const auto at_first = timed_ == 1 ? 1 : most_rounds_at_first;
+    if (++rounds < at_first) return turn;
+    const auto doublings = std::min(rounds - at_first, 8U);
     pause = round * std::min(shortest_pause << doublings, longest_pause);
     return turn;
 }

@@ -87,7 +87,7 @@ def slower_than_predicted(collective: str, p: int, place: Place) -> frozenset[st
     if collective == "allgather" and kind in ("tcp_crowded", "wire_crowded") and p & (p - 1):
         names |= {"recursive_doubling"}  # where ranks beyond the power of two wait for the others
     if kind == "memory" and p == 2 and collective in ("broadcast", "reduce"):
-        # The last three are the same of two ranks, and are taken from 4 MB on.
+        # Of two ranks these are the same, or what is taken without asking.
         names |= {"pipelined_chain", "direct", "ring", "recursive_halving"}
     return names
 
@@ -108,8 +108,8 @@ def _in_memory(collective: str, p: int, nbytes: int, place: Place) -> tuple[str,
             return ("flat", "direct")
         case "barrier" if place.is_crowded:  # rank 0 leaves first: what it sends then is there before it is missed
             return ("flat",)
-        case "broadcast" if p == 2 and nbytes * p > 4 * LONG:  # of more, each would wait for one other's copy
-            return ("pipelined_chain", "flat")
+        case "broadcast" if p == 2 and nbytes > SHORT:  # both copy half; of more, each would wait for one other's copy
+            return ("pipelined_chain",)
     return IN_MEMORY[collective]
 
 
@@ -149,7 +149,7 @@ def _written(name: str, nbytes: int, place: Place) -> Iterator[str]:
     if name != "pipelined_chain":
         yield name
     elif place.shares_memory:
-        yield spell(name, {"segments": min(CHAINS[-1], max(CHAINS[0], nbytes // SEGMENT))})
+        yield spell(name, {"segments": min(CHAINS[-1], max(2, nbytes // SEGMENT))})
     else:
         yield from (spell(name, {"segments": segments}) for segments in CHAINS if nbytes >= segments)
 
