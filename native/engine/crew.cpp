@@ -50,7 +50,6 @@ bool Crew::hire() {
 }
 
 void Crew::leave(Member& me) {
-    while (auto* const operation = me.deque.take()) native_.put(*operation);
     if (interpreter_ != nullptr) interpreter_->forget_thread();
     const std::lock_guard lock(mutex_);
     me.taken = false;
@@ -142,7 +141,8 @@ void Crew::work(Member& me) {
         sleepers_.sleep(seen);
         was_woken = true;
     }
-    sleepers_.wake_one();  // for what we were woken for
+    while (auto* const operation = me.deque.take()) native_.put(*operation);
+    sleepers_.wake_one();  // for these, and for what we were woken for; not before: nobody finds what we hold
     of_this_thread = nullptr;
     this_member = nullptr;
 }

@@ -12,8 +12,11 @@ class Sleepers {
   public:
     /// Look for work again between this and `sleep`.
     std::uint32_t prepare() {
+        // First: or else a call for who is counted might be taken for an older one, and slept through, and
+        // nobody would call again, waiting for whoever was called.
+        const auto seen = calls_.load();
         ++count_;
-        return calls_.load();
+        return seen;
     }
     void sleep(std::uint32_t seen) {
         calls_.wait(seen);
