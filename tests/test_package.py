@@ -14,7 +14,7 @@ IMPORT_THE_PURE_PART = """
 import importlib, pkgutil, sys
 sys.modules["unisono._native"] = None  # from here on, importing it raises ModuleNotFoundError
 import unisono
-for module in pkgutil.walk_packages(unisono.__path__, "unisono.", lambda name: None):  # what is to be there is imported below
+for module in pkgutil.walk_packages(unisono.__path__, "unisono.", lambda name: None):  # it is imported below
     native = ("agreement", "call", "communicator", "plans", "prepared", "programs", "requests", "runner")
     if module.name.startswith(("unisono.engine", "unisono.torch", "unisono.train")):
         continue
