@@ -105,7 +105,7 @@ void plans(nb::module_& module) {
             nb::arg("windows"), nb::arg("stage_step"), nb::arg("stage_turns"), nb::arg("tiny"),
             nb::arg("may_stage"), nb::arg("stage_bytes"), nb::arg("dtype"), nb::arg("op"), nb::arg("factor"),
             nb::arg("divisor"), nb::arg("fingerprint"), nb::arg("sums_at_once"), nb::arg("trials").none(),
-            "Trials of the ways to the stages, if there is a choice: also of one past them?");
+            "`trials`: of ways to private memory, if there is a choice; whether one of them is direct.");
 }
 
 }  // namespace unisono::bind

@@ -58,7 +58,6 @@ struct Neighbours {
     std::shared_ptr<Inbox> own;
     std::vector<Neighbour> ranks;
     bool share_cores = false;
-    bool direct = false;  // the processes may use each other's private memory; all ranks agreed on that
     std::uint64_t call = 0;
     MadeCall before;
     Scratch scratch;

@@ -1,4 +1,7 @@
-"""When ranks that share memory go through stages, although they could use each other's memory directly."""
+"""When ranks that share memory may go through stages, although they could use each other's memory directly.
+
+Predictions count on it; calls try both, and take what is faster (native/execute/trials.cpp).
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ copied, and not reduced, is copied twice then; but what several ranks fetch is s
 STAGED_ROOTS = {"scatter": 1 << 20, "broadcast": 6 << 20}
 """The same, of the vector of a root that stages what others fetch, and waits for nobody."""
 HALVED = 2 << 20
-"""The same of a broadcast of two ranks, who otherwise copy half of it each."""
+"""The same of a broadcast of two ranks."""
 
 WINDOWS, LINE, LEAST, MOST = 8, 64, 64 << 10, 256 << 10
 
